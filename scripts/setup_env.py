@@ -1,7 +1,7 @@
 """Make or refresh .venv from a lock file; called by ./cortex and ./check when it is stale.
 
-Runs before anything of ours is installed, so it uses the standard library only. The stamp is written
-last: a run that was killed half-way is simply repeated.
+Runs before anything of ours is installed, so it uses the standard library only. The stamp is
+written last: a run that was killed half-way is simply repeated.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,7 +20,7 @@ LOCKS = {"run": "requirements.lock", "dev": "requirements-dev.lock"}
 
 
 @contextlib.contextmanager
-def only_one() -> Iterator[None]:
+def only_one() -> Generator[None]:
     """Hold a lock that the kernel gives back, so that two first runs do not meet in one folder."""
     VENV.mkdir(exist_ok=True)
     with (VENV / ".setup.lock").open("w") as handle:
@@ -61,7 +61,7 @@ def main() -> int:
     with only_one():
         if is_fresh(kind):
             return 0
-        print("cortex: preparing the Python environment (first run, about a minute)", file=sys.stderr)
+        print("cortex: preparing .venv (first run, about a minute)", file=sys.stderr)
         try:
             install(kind)
         except (OSError, subprocess.CalledProcessError) as error:

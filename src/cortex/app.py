@@ -1,0 +1,123 @@
+"""The composition root: settings in, a wired App out. The only module that knows every part."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cortex.clock import Clock, IdSource, RandomIds, SystemClock
+from cortex.gateway.audit import AuditTrail
+from cortex.gateway.cache import Generations, ResultCache
+from cortex.gateway.limits import RateLimiter
+from cortex.gateway.pipeline import Limits, Pipeline
+from cortex.gateway.policy import Authorizer, read_policies, shipped_policies
+from cortex.gateway.registry import ToolRegistry
+from cortex.gateway.spec import RateLimit
+from cortex.home import Home
+from cortex.settings import Settings
+from cortex.state.calls import CallLog
+from cortex.state.database import Database, open_or_move_aside
+from cortex.state.journal import Journal
+from cortex.store.engine import Engine, open_engine
+from cortex.store.migrate import migrate
+from cortex.toolsets.operations import tools as operations_tools
+from cortex.toolsets.operations.models import ServiceStatus
+from cortex.toolsets.operations.service import CpuHistory, OperationsService
+
+Services = Callable[[], Sequence[ServiceStatus]]
+Extension = Callable[[ToolRegistry], None]
+"""Registers more tools: how tests put one of their own behind the same door."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """Every part of a running Cortex, by name."""
+
+    clock: Clock
+    ids: IdSource
+    engine: Engine
+    journal: Journal
+    audit: AuditTrail
+    pipeline: Pipeline
+    cpu_history: CpuHistory
+    notices: tuple[str, ...]
+    _databases: tuple[Database, ...]
+
+    async def close(self) -> None:
+        """Close what was opened, the store last."""
+        for database in self._databases:
+            database.close()
+        self.journal.close()
+        await self.engine.close()
+
+
+async def build(
+    settings: Settings,
+    home: Home,
+    *,
+    services: Services,
+    engine: Engine | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    extensions: Sequence[Extension] = (),
+) -> App:
+    """Open the store and the state, and wire everything; raises one clear error if it cannot."""
+    clock = clock or SystemClock()
+    ids = ids or RandomIds()
+    cpu_history = CpuHistory(clock)
+    registry = tool_registry(OperationsService(clock, cpu_history, services), extensions)
+    policies = [shipped_policies(), *read_policies(settings.policy.files)]
+    authorizer = Authorizer(registry, policies)
+
+    engine = engine or await open_engine(settings.clickhouse)
+    await migrate(engine, cluster=settings.clickhouse.cluster)
+    journal, moved_audit = Journal.open(home.audit_db, "audit", clock, ids)
+    # The calls of the last seconds need to outlive us, not a power cut.
+    limits_db, moved_limits = open_or_move_aside(home.limits_db, clock, durability="OFF")
+    audit = AuditTrail(journal)
+    pipeline = Pipeline(
+        registry,
+        authorizer=authorizer,
+        limiter=RateLimiter(CallLog(limits_db, clock)),
+        cache=ResultCache(clock),
+        generations=Generations(),
+        audit=audit,
+        limits=_limits(settings),
+        clock=clock,
+        ids=ids,
+    )
+    notices = tuple(
+        f"{moved.path}: the damaged file was moved here ({moved.reason}) and a new one begun"
+        for moved in (moved_audit, moved_limits)
+        if moved
+    )
+    return App(
+        clock=clock,
+        ids=ids,
+        engine=engine,
+        journal=journal,
+        audit=audit,
+        pipeline=pipeline,
+        cpu_history=cpu_history,
+        notices=notices,
+        _databases=(limits_db,),
+    )
+
+
+def tool_registry(
+    operations: OperationsService, extensions: Sequence[Extension] = ()
+) -> ToolRegistry:
+    """Return every tool, registered."""
+    registry = ToolRegistry()
+    operations_tools.register(registry, operations)
+    for register in extensions:
+        register(registry)
+    return registry
+
+
+def _limits(settings: Settings) -> Limits:
+    limits = settings.limits
+    return Limits(
+        rate=RateLimit(limits.calls, limits.window_seconds),
+        timeout_s=limits.call_timeout_seconds,
+        max_input_bytes=limits.max_request_bytes,
+        max_result_bytes=limits.max_result_bytes,
+    )

@@ -1,0 +1,232 @@
+"""Commands about the daemon: up, down, status, logs, mcp, run."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cortex.cli.client import Daemon
+from cortex.cli.render import print_fields, print_json, print_table
+from cortex.edge.launch import LaunchFailed, connect, daemon_command, wait
+from cortex.errors import NotFound, Unavailable
+from cortex.home import Home
+
+_STOP_TIMEOUT_S = 15.0
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Configuration file; else $CORTEX_CONFIG, else cortex.toml in the home.",
+)
+
+
+def _home() -> Home:
+    return Home.from_environ(os.environ)
+
+
+@contextlib.contextmanager
+def _busy(what: str) -> Generator[None]:
+    """Show that something goes on, to a person."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415  # 60 ms, only for a terminal
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+@click.command()
+@click.option("--foreground", is_flag=True, help="Stay in this terminal; Ctrl-C stops it.")
+@config_option
+def up(*, foreground: bool, config: Path | None) -> int:
+    """Start the daemon, if it does not run yet."""
+    home = _home()
+    path = config.expanduser().resolve() if config else None
+    if foreground:
+        from cortex.daemon.main import run_daemon  # noqa: PLC0415  # the whole daemon
+
+        return run_daemon(home, path, os.environ)
+    try:
+        was_running = connect(home) is not None
+        with _busy("starting the daemon"):
+            wait(home, daemon_command(str(path) if path else None), keep_environ=True)
+    except LaunchFailed as error:
+        raise Unavailable(str(error)) from error
+    with Daemon.reach(home, "control", start=False) as daemon:
+        answer = daemon.ask("status")
+    word = "is already up" if was_running else "is up"
+    click.echo(f"cortex {word}: pid {answer['pid']}, home {answer['home']}")
+    return 0
+
+
+@click.command()
+def down() -> int:
+    """Stop the daemon: calls in flight are finished, at most 10 seconds long."""
+    from cortex.daemon.lock import holder  # noqa: PLC0415
+
+    home = _home()
+    pid = holder(home)
+    if pid is None:
+        click.echo("cortex is not running")
+        return 0
+    with _busy("stopping the daemon"):
+        try:
+            with Daemon.reach(home, "control", start=False) as daemon:
+                daemon.ask("stop")
+        except Unavailable:
+            # It holds the home but does not listen: it is stopping already, or stuck.
+            _signal(pid, signal.SIGTERM)
+        if not _wait_gone(home, pid):
+            _signal(pid, signal.SIGKILL)
+            _wait_gone(home, pid)
+            click.echo(f"cortex did not stop within {_STOP_TIMEOUT_S:.0f} s and was killed")
+            return 1
+    click.echo("cortex is down")
+    return 0
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _wait_gone(home: Home, pid: int) -> bool:
+    from cortex.daemon.lock import holder  # noqa: PLC0415
+
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if holder(home) != pid:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(*, as_json: bool) -> int:
+    """Show what the daemon does; exits 1 if it does not run."""
+    home = _home()
+    try:
+        with Daemon.reach(home, "control", start=False) as daemon:
+            answer = daemon.ask("status")
+    except Unavailable:
+        if as_json:
+            print_json({"running": False, "home": home.root})
+        else:
+            click.echo(f"cortex is not running (home {home}); `cortex up` starts it")
+        return 1
+    if as_json:
+        print_json({"running": True, **answer})
+    else:
+        _print_status(answer)
+    return 0
+
+
+def _print_status(answer: dict[str, Any]) -> None:
+    store, audit = answer["store"], answer["audit"]
+    print_fields(
+        [
+            ("cortex", f"{answer['version']}, pid {answer['pid']}, {answer['memoryMB']} MB"),
+            ("up since", f"{answer['startedAt']} ({answer['uptimeSec']:.0f} s)"),
+            ("home", answer["home"]),
+            ("config", answer["config"] or "none: defaults"),
+            ("store", f"{store['kind']}, ClickHouse {store['version']}, {store['address']}"),
+            ("http", answer["http"] or "off"),
+            ("audit", f"{audit['records']} records{_problem(audit['lastError'])}"),
+        ]
+    )
+    for notice in answer["notices"]:
+        click.secho(f"! {notice}", fg="yellow")
+    click.echo()
+    print_table(
+        ["JOB", "STATE", "RESTARTS", "LAST ERROR"],
+        [[j["name"], j["state"], j["restarts"], j["lastError"] or ""] for j in answer["jobs"]],
+    )
+    click.echo()
+    if answer["sessions"]:
+        print_table(
+            ["CLIENT", "VIA", "SINCE", "FOLDER"],
+            [
+                [s["client"], s["transport"], s["openedAt"], s["cwd"] or ""]
+                for s in answer["sessions"]
+            ],
+        )
+    else:
+        click.echo("no sessions are open")
+
+
+def _problem(text: str | None) -> str:
+    return f", last write failed: {text}" if text else ""
+
+
+@click.command()
+@click.argument("service", default="daemon")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is written.")
+@click.option("-n", "--lines", default=200, show_default=True, help="How many lines to begin with.")
+def logs(*, service: str, follow: bool, lines: int) -> int:
+    """Print a service's log: daemon, or stderr of its process."""
+    home = _home()
+    files = {"daemon": home.log_file, "stderr": home.crash_file}
+    if service not in files:
+        raise NotFound("service", service, known=sorted(files))
+    path = Path(files[service])
+    if not path.exists():
+        raise Unavailable(f"there is no log yet at {path}", hint="start it with `cortex up`")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in deque(file, maxlen=max(lines, 0)):
+            click.echo(line, nl=False)
+        at = file.tell()
+    if follow:
+        with contextlib.suppress(KeyboardInterrupt):
+            _follow(path, at)
+    return 0
+
+
+def _follow(path: Path, at: int) -> None:
+    """Print what is added, also after the file was rotated away."""
+    file = path.open(encoding="utf-8", errors="replace")
+    file.seek(at)
+    while True:
+        text = file.read()
+        if text:
+            click.echo(text, nl=False)
+            continue
+        time.sleep(0.2)
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                file.close()
+                file = path.open(encoding="utf-8", errors="replace")
+
+
+@click.command()
+@click.option("--toolsets", metavar="a,b", help="Offer only these toolsets.")
+@config_option
+def mcp(*, toolsets: str | None, config: Path | None) -> int:
+    """Speak MCP on stdin and stdout: the command to give to an agent.
+
+    The session lives as long as stdin is open; the daemon is started if none runs.
+    """
+    from cortex.edge.bridge import main as bridge  # noqa: PLC0415
+
+    arguments = ["--toolsets", toolsets] if toolsets else []
+    return bridge([*arguments, *(["--config", str(config)] if config else [])])
+
+
+@click.command()
+@click.argument("service", type=click.Choice(["daemon", "mcp"]))
+@click.option("--toolsets", metavar="a,b", help="With mcp: offer only these toolsets.")
+@config_option
+@click.pass_context
+def run(context: click.Context, *, service: str, toolsets: str | None, config: Path | None) -> int:
+    """Run one part in the foreground: the daemon itself, or the bridge of one agent."""
+    if service == "mcp":
+        return int(context.invoke(mcp, toolsets=toolsets, config=config))
+    return int(context.invoke(up, foreground=True, config=config))

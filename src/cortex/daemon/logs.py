@@ -1,0 +1,41 @@
+"""The daemon's log: rotated, bounded, readable by its owner only."""
+
+import logging
+import os
+import sys
+from logging.handlers import RotatingFileHandler
+
+from cortex.home import Home
+from cortex.settings import LogSettings
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _PrivateRotatingFile(RotatingFileHandler):
+    def _open(self):  # noqa: ANN202  # as in the standard library
+        return open(
+            self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=_private
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def configure_logs(home: Home, settings: LogSettings, *, to_stderr: bool) -> None:
+    """Send all logging to the home's log file, and to stderr when somebody watches."""
+    handlers: list[logging.Handler] = [
+        _PrivateRotatingFile(
+            home.log_file, maxBytes=settings.max_bytes, backupCount=settings.backups
+        )
+    ]
+    if to_stderr:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    formatter = logging.Formatter(_FORMAT)
+    root = logging.getLogger()
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    root.setLevel(settings.level.upper())
+    # A disk that is full must not turn each log line into a traceback on stderr.
+    logging.raiseExceptions = False

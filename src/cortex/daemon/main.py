@@ -1,0 +1,198 @@
+"""The daemon's life: lock, open, ready, serve, drain, stop."""
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from cortex.app import App, Extension, build
+from cortex.daemon.jobs import Job, Jobs
+from cortex.daemon.lock import HomeHeld, HomeLock
+from cortex.daemon.logs import configure_logs
+from cortex.daemon.mirror import AuditMirror
+from cortex.daemon.report import Report
+from cortex.daemon.telemetry import configure_traces
+from cortex.edge.http import HttpServer, http_session, open_endpoint
+from cortex.edge.launch import STATUS_VARIABLE, LaunchFailed, prepare
+from cortex.edge.listen import listen
+from cortex.edge.mcp_server import McpServer
+from cortex.edge.socket_server import SocketServer, Welcome
+from cortex.edge.wire import exit_code
+from cortex.errors import CortexError
+from cortex.home import Home
+from cortex.settings_load import LoadedSettings, load_settings
+from cortex.store.audit_log import AuditLogTable
+from cortex.toolsets.operations.models import ServiceState, ServiceStatus
+from cortex.version import __version__
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 10.0
+_SERVICE_STATES: Mapping[str, ServiceState] = {
+    "running": "running",
+    "backoff": "degraded",
+    "finished": "stopped",
+    "stopped": "stopped",
+}
+
+
+class StatusPipe:
+    """Tells whoever started us how it went: `ready`, `held PID` or `error TEXT`, once."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        handle = environ.get(STATUS_VARIABLE)
+        self._handle = int(handle) if handle else None
+        if self._handle is not None:
+            os.set_inheritable(self._handle, False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody waits for word."""
+        return self._handle is not None
+
+    def say(self, text: str) -> None:
+        """Say it and hang up; nobody listening is not our trouble."""
+        if self._handle is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._handle, " ".join(text.split()).encode())
+        os.close(self._handle)
+        self._handle = None
+
+
+def run_daemon(
+    home: Home,
+    config: Path | None,
+    environ: Mapping[str, str],
+    *,
+    extensions: Sequence[Extension] = (),
+) -> int:
+    """Run the daemon until it is told to stop; returns the exit code."""
+    status = StatusPipe(environ)
+    if status.is_open and os.fork() > 0:
+        os._exit(0)  # whoever started us need not live as long as we do, nor bury us
+    os.umask(0o077)
+    try:
+        prepare(home)
+        lock = HomeLock.acquire(home)
+        try:
+            loaded = load_settings(home=Path(home.root), config=config, environ=environ)
+            configure_logs(home, loaded.settings.logs, to_stderr=not status.is_open)
+            flush_traces = configure_traces(loaded.settings.telemetry)
+            anyio.run(_serve, home, loaded, status, extensions)
+            flush_traces()
+        finally:
+            lock.release()
+    except HomeHeld as error:
+        status.say(f"held {error.pid}")
+        return _complain(error.message, 1)
+    except LaunchFailed as error:
+        status.say(f"error {error}")
+        return _complain(str(error), 1)
+    except CortexError as error:
+        status.say(f"error {error}")
+        return _complain(str(error), exit_code(error))
+    return 0
+
+
+def _complain(problem: str, code: int) -> int:
+    log.error("not started: %s", problem)
+    sys.stderr.write(f"cortex: {problem}\n")
+    return code
+
+
+async def _serve(
+    home: Home, loaded: LoadedSettings, status: StatusPipe, extensions: Sequence[Extension]
+) -> None:
+    settings = loaded.settings
+    jobs: list[Job] = []
+    app = await build(settings, home, services=lambda: _services(jobs), extensions=extensions)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(app.close)
+        supervisor = Jobs(app.clock)
+        supervisor.add("machine", app.cpu_history.run)
+        supervisor.add("audit", AuditMirror(app.journal, AuditLogTable(app.engine)).run)
+        server = McpServer(
+            app.pipeline,
+            tool_names=settings.mcp.tool_names,
+            http_session=lambda request: http_session(
+                request, app.clock, allow_mutations=settings.policy.allow_mutations
+            ),
+        )
+        http: HttpServer | None = None
+        report = Report(app, loaded, home, supervisor)
+        if settings.http.enabled:
+            endpoint = open_endpoint(settings.http, home.http_token)
+            http = HttpServer(endpoint, server)
+            report.http_url = endpoint.url
+            supervisor.add("http", http.run)
+        jobs.extend(supervisor)
+        stop = anyio.Event()
+        sockets = await _open_sockets(home, loaded, app, server, report=report, stop=stop)
+        report.sessions = lambda: sockets.sessions
+        async with anyio.create_task_group() as group:
+            group.start_soon(supervisor.run)
+            group.start_soon(sockets.run)
+            group.start_soon(_obey_signals, stop)
+            log.info("ready: %s, store %s %s", home, app.engine.kind, app.engine.version)
+            status.say("ready")
+            await stop.wait()
+            log.info("stopping")
+            if http is not None:
+                http.stop()
+            await sockets.drain(DRAIN_S)
+            group.cancel_scope.cancel()
+    log.info("stopped")
+
+
+async def _open_sockets(
+    home: Home,
+    loaded: LoadedSettings,
+    app: App,
+    server: McpServer,
+    *,
+    report: Report,
+    stop: anyio.Event,
+) -> SocketServer:
+    async def stop_soon() -> Mapping[str, Any]:
+        stop.set()
+        return {"pid": os.getpid()}
+
+    specs = list(app.pipeline.registry)
+    read_only = [spec for spec in specs if not spec.policy.mutates]
+    welcome = Welcome(
+        pid=os.getpid(),
+        version=__version__,
+        config=str(loaded.config_path) if loaded.config_path else None,
+        read_only=tuple(sorted({n for s in read_only for n in (s.name, s.underscored)})),
+        toolsets=app.pipeline.registry.toolsets(),
+        max_sessions=loaded.settings.limits.max_sessions,
+    )
+    control = {
+        "status": report.status,
+        "tools": report.tools,
+        "verify": report.verify,
+        "stop": stop_soon,
+    }
+    return SocketServer(await listen(home), server, control, welcome, clock=app.clock, ids=app.ids)
+
+
+async def _obey_signals(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for _ in signals:
+            if stop.is_set():
+                os._exit(1)  # asked twice: at once
+            stop.set()
+
+
+def _services(jobs: Sequence[Job]) -> list[ServiceStatus]:
+    return [
+        ServiceStatus(name=job.name, status=_SERVICE_STATES[job.state], version=__version__)
+        for job in jobs
+    ]

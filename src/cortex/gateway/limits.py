@@ -1,0 +1,30 @@
+"""How often a tool may be called. The counting itself is a part that is passed in."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cortex.errors import RateLimited
+from cortex.gateway.spec import RateLimit
+
+
+class CallCounter(Protocol):
+    """Counts calls in a sliding window: in SQLite here, elsewhere where several daemons share."""
+
+    async def hit(self, key: str, *, calls: int, window_s: float) -> int | None:
+        """Count one call and return None, or count nothing and return the milliseconds to wait."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimiter:
+    """Lets each principal call each tool so many times in any window, and no more."""
+
+    counter: CallCounter
+
+    async def hit(self, principal: str, tool: str, limit: RateLimit) -> None:
+        """Count one call, or raise `RateLimited` with the time after which one is let through."""
+        wait_ms = await self.counter.hit(
+            f"{principal}\n{tool}", calls=limit.calls, window_s=limit.per_s
+        )
+        if wait_ms is not None:
+            raise RateLimited(tool, calls=limit.calls, window_s=limit.per_s, retry_after_ms=wait_ms)

@@ -1,0 +1,165 @@
+"""An append-only ledger in SQLite: each record is hashed together with the hash of the one before.
+
+The hash is SHA-256 over the RFC 8785 canonical JSON of the whole record, so that neither a field
+nor the order of records can change unseen. Used by audit, and by memory.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import rfc8785
+
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as it stands in the ledger."""
+
+    seq: int
+    at: str
+    kind: str
+    body: Mapping[str, Any]
+    prev_hash: str
+    hash: str
+
+    def canonical(self) -> bytes:
+        """Write the record, without its own hash, in the one form that is hashed."""
+        return canonical_json(
+            {
+                "seq": self.seq,
+                "at": self.at,
+                "kind": self.kind,
+                "body": self.body,
+                "prev_hash": self.prev_hash,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One record that is not as it was written, and how that shows."""
+
+    seq: int
+    problem: str
+
+
+def canonical_json(value: object) -> bytes:
+    """Write JSON as RFC 8785 says: one value, one spelling."""
+    return rfc8785.dumps(cast("dict[str, Any]", value))
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of the canonical JSON of a value."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+class Ledger:
+    """A named hash chain in a database. Its methods run inside the caller's transaction."""
+
+    def __init__(self, name: str) -> None:
+        if not name.isidentifier():
+            raise ValueError(f"a ledger's name is an identifier, not {name!r}")
+        self._table = f"ledger_{name}"
+        self._head = f"ledger_{name}_head"
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        """Make the tables, and the triggers that refuse to change what was written."""
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._table} ("
+            " seq INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,"
+            " prev_hash TEXT NOT NULL, hash TEXT NOT NULL) STRICT"
+        )
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._head} ("
+            " one INTEGER PRIMARY KEY CHECK (one = 1),"
+            " seq INTEGER NOT NULL, hash TEXT NOT NULL) STRICT"
+        )
+        connection.execute(
+            f"INSERT OR IGNORE INTO {self._head} (one, seq, hash) VALUES (1, 0, ?)", (GENESIS,)
+        )
+        for verb in ("UPDATE", "DELETE"):
+            connection.execute(
+                f"CREATE TRIGGER IF NOT EXISTS {self._table}_no_{verb.lower()}"
+                f" BEFORE {verb} ON {self._table}"
+                " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+            )
+
+    def append(
+        self, connection: sqlite3.Connection, *, at: str, kind: str, body: Mapping[str, Any]
+    ) -> Record:
+        """Add one record behind the newest and return it."""
+        seq, prev_hash = self.head(connection)
+        unsigned = Record(seq + 1, at, kind, body, prev_hash, hash="")
+        record_hash = hashlib.sha256(unsigned.canonical()).hexdigest()
+        connection.execute(
+            f"INSERT INTO {self._table} (seq, at, kind, body, prev_hash, hash)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (seq + 1, at, kind, canonical_json(body).decode(), prev_hash, record_hash),
+        )
+        connection.execute(
+            f"UPDATE {self._head} SET seq = ?, hash = ? WHERE one = 1", (seq + 1, record_hash)
+        )
+        return Record(seq + 1, at, kind, body, prev_hash, record_hash)
+
+    def head(self, connection: sqlite3.Connection) -> tuple[int, str]:
+        """Return number and hash of the newest record; 0 and zeros before the first."""
+        row = connection.execute(f"SELECT seq, hash FROM {self._head} WHERE one = 1").fetchone()
+        return int(row[0]), str(row[1])
+
+    def after(self, connection: sqlite3.Connection, seq: int, limit: int) -> list[Record]:
+        """Return up to `limit` records that follow record `seq`."""
+        rows = connection.execute(
+            f"SELECT seq, at, kind, body, prev_hash, hash FROM {self._table}"
+            " WHERE seq > ? ORDER BY seq LIMIT ?",
+            (seq, limit),
+        )
+        return [_record(row) for row in rows]
+
+    def verify(self, connection: sqlite3.Connection) -> list[Fault]:
+        """Check every record and name each that is broken, not only the first."""
+        return list(self._faults(connection))
+
+    def _faults(self, connection: sqlite3.Connection) -> Iterator[Fault]:
+        expected_seq, expected_prev = 1, GENESIS
+        rows = connection.execute(
+            f"SELECT seq, at, kind, body, prev_hash, hash FROM {self._table} ORDER BY seq"
+        )
+        for row in rows:
+            seq = int(row[0])
+            if seq != expected_seq:
+                yield Fault(expected_seq, f"missing: the next record is {seq}")
+                # The hash of the lost record is unknown: the link over the gap is not judged.
+                expected_prev = str(row[4])
+            if row[4] != expected_prev:
+                yield Fault(seq, "does not follow the record before it")
+            yield from _broken_seal(row)
+            expected_seq, expected_prev = seq + 1, str(row[5])
+        head_seq, head_hash = self.head(connection)
+        if head_seq >= expected_seq:
+            yield Fault(expected_seq, f"missing: the ledger had {head_seq} records")
+        elif (head_seq, head_hash) != (expected_seq - 1, expected_prev):
+            yield Fault(expected_seq - 1, "is not the newest record the ledger remembers")
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    return Record(int(row[0]), row[1], row[2], json.loads(row[3]), row[4], row[5])
+
+
+def _broken_seal(row: tuple[Any, ...]) -> Iterator[Fault]:
+    seq = int(row[0])
+    try:
+        record = _record(row)
+        sealed = hashlib.sha256(record.canonical()).hexdigest()
+        spelling = canonical_json(record.body).decode()
+    except ValueError:  # not JSON, or JSON that has no canonical form
+        yield Fault(seq, "cannot be read")
+        return
+    if sealed != record.hash:
+        yield Fault(seq, "was changed after it was written")
+    elif spelling != row[3]:
+        yield Fault(seq, "is not in canonical form")

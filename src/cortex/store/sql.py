@@ -1,0 +1,79 @@
+"""Just enough of ClickHouse's lexer to take a migration file apart without being fooled by text."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cortex.errors import StoreError
+
+_TOKEN = re.compile(
+    r"""(?P<comment>(?:--|//|\#[ !])[^\n]*|/\*(?:(?!/\*|\*/).)*\*/)
+      | (?P<space>\s+)
+      | (?P<text>'(?:[^'\\]|\\.|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+      | (?P<quoted>`(?:[^`\\]|\\.|``)*`|"(?:[^"\\]|\\.|"")*")
+      | (?P<word>\w+)
+      | (?P<open>[(\[{])
+      | (?P<close>[)\]}])
+      | (?P<unended>['"`]|/\*)
+      | (?P<symbol>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+    depth: int  # of brackets around it; a bracket itself counts as outside
+
+    @property
+    def upper(self) -> str:
+        """The text as keywords are compared."""
+        return self.text.upper()
+
+
+def tokens(sql: str) -> Iterator[Token]:
+    """Yield the words, texts and symbols of a statement, without space and comments."""
+    for token in _lex(sql):
+        if token.kind not in {"space", "comment"}:
+            yield token
+
+
+def split_at(sql: str, symbol: str) -> list[str]:
+    """Cut at a symbol that stands outside brackets, texts, names and comments."""
+    cuts = [token for token in tokens(sql) if token.text == symbol and token.depth == 0]
+    starts = [0, *(cut.end for cut in cuts)]
+    ends = [*(cut.start for cut in cuts), len(sql)]
+    return [sql[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def split_statements(sql: str) -> list[str]:
+    """Cut a file into statements; comments stay with the statement below them."""
+    return [part.strip() for part in split_at(sql, ";") if next(tokens(part), None)]
+
+
+def split_comments(statement: str) -> tuple[list[str], str]:
+    """Take the comments above a statement from it."""
+    comments: list[str] = []
+    for token in _lex(statement):
+        if token.kind == "comment":
+            comments.append(token.text)
+        elif token.kind != "space":
+            return comments, statement[token.start :]
+    return comments, ""
+
+
+def _lex(sql: str) -> Iterator[Token]:
+    depth = 0
+    for match in _TOKEN.finditer(sql):
+        kind = str(match.lastgroup)
+        if kind == "unended":
+            line = sql.count("\n", 0, match.start()) + 1
+            raise StoreError(f"SQL with an unended or nested {match[0]} in line {line}")
+        if kind == "close":
+            depth -= 1
+        yield Token(kind, match[0], match.start(), match.end(), depth)
+        if kind == "open":
+            depth += 1
