@@ -27,5 +27,4 @@ STATEMENTS = st.lists(PIECES, max_size=8).map(lambda pieces: " ".join(["SELECT",
 
 @given(st.lists(STATEMENTS, min_size=1, max_size=5))
 def test_joined_statements_are_cut_apart_again(statements: list[str]) -> None:
-    balanced = [s for s in statements if s.count("(") == s.count(")")]
-    assert split_statements(" ;\n".join(balanced)) == balanced
+    assert split_statements(" ;\n".join(statements)) == statements

@@ -53,7 +53,11 @@ class Engine:
         self.path = path
         self.credentials = (user, password)
 
-    def run(self, body: bytes, url: Mapping[str, str]) -> tuple[Any, str]:
+    def run(
+        self, body: bytes, url: Mapping[str, str], credentials: tuple[str, str]
+    ) -> tuple[Any, str]:
+        if credentials != self.credentials:
+            raise Refused(516, "default: Authentication failed. (AUTHENTICATION_FAILED)")
         connection = chdb.connect(self.path)
         try:
             for name, value in url.items():
@@ -106,9 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         engine = cast("Server", self.server).engine
         try:
             body = self.read_body(url)
-            if self.credentials(url) != engine.credentials:
-                raise Refused(516, "default: Authentication failed. (AUTHENTICATION_FAILED)")
-            result, answer_format = engine.run(body, url)
+            result, answer_format = engine.run(body, url, self.credentials(url))
         except (RuntimeError, Refused) as error:
             code = int(found[1]) if (found := CODE.search(str(error))) else 1002
             headers["X-ClickHouse-Exception-Code"] = str(code)
@@ -131,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
         encoding = self.headers.get("Content-Encoding")
         if encoding == "lz4":  # one frame for each block, which the client's own reader cannot join
             with lz4.frame.open(io.BytesIO(body)) as frames:
-                body = frames.read()
+                body = cast("bytes", frames.read())
         else:
             body = decompress_response(body, encoding)
         content_type = self.headers.get("Content-Type", "")

@@ -30,7 +30,8 @@ class DyingEngine(Engine):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(url: str, database: str, password: str, directory: str, writes: str) -> None:
+async def main() -> None:
+    url, database, password, directory, writes = sys.argv[1:]
     settings = {"url": url, "database": database, "password": password}
     engine = await open_engine(ClickHouseSettings.model_validate(settings))
     engine.__class__ = DyingEngine
@@ -40,4 +41,4 @@ async def main(url: str, database: str, password: str, directory: str, writes: s
     await engine.close()
 
 
-anyio.run(main, *sys.argv[1:])
+anyio.run(main)

@@ -120,6 +120,16 @@ async def test_a_row_that_does_not_fit_its_table_is_refused(engine: Engine) -> N
     assert await engine.query("SELECT * FROM sample") == []
 
 
+async def test_text_that_is_not_unicode_is_refused(engine: Engine) -> None:
+    """JSON can carry half a surrogate pair; UTF-8 cannot."""
+    await engine.command("CREATE TABLE sample (name String) ENGINE = MergeTree ORDER BY name")
+    with pytest.raises(StoreError):
+        await engine.query("SELECT {name:String}", {"name": "\ud800"})
+    with pytest.raises(StoreError):
+        await engine.insert("sample", ["name"], [["\ud800"]])
+    await engine.ping()
+
+
 async def test_eight_queries_at_once_each_get_their_own_answer(engine: Engine) -> None:
     answers: dict[int, int] = {}
 

@@ -10,6 +10,12 @@ CLUSTER = Cluster("main-1", "cortex", {"events", "audit_log", "counts"})
 ON = "ON CLUSTER 'main-1'"
 PLACE = "'/clickhouse/tables/{shard}/{database}/events', '{replica}'"
 
+
+def distributed(shard: str) -> str:
+    over = f"'main-1', 'cortex', 'events_local', {shard}"
+    return f"CREATE TABLE IF NOT EXISTS events {ON} AS events_local ENGINE = Distributed({over})"
+
+
 SAMPLES = {
     """-- what was said
     -- shard: cityHash64(session)
@@ -17,28 +23,29 @@ SAMPLES = {
         session String COMMENT 'ENGINE = (;',
         body String CODEC(ZSTD(3)) /* ; */, INDEX b body TYPE minmax
     )
-    ENGINE = ReplacingMergeTree(version, is_deleted) PARTITION BY toYYYYMM(at) ORDER BY (session)
-    TTL at + INTERVAL 1 DAY SETTINGS index_granularity = 1024""": [
+    ENGINE = ReplacingMergeTree(version, is_deleted)
+    PARTITION BY toYYYYMM(at) ORDER BY (session) TTL at + INTERVAL 1 DAY
+    SETTINGS index_granularity = 1024""": [
         f"""CREATE TABLE IF NOT EXISTS events_local {ON} (
         session String COMMENT 'ENGINE = (;',
         body String CODEC(ZSTD(3)) /* ; */, INDEX b body TYPE minmax
     )
-    ENGINE = ReplicatedReplacingMergeTree({PLACE}, version, is_deleted) PARTITION BY toYYYYMM(at) ORDER BY (session)
-    TTL at + INTERVAL 1 DAY SETTINGS index_granularity = 1024""",  # noqa: E501
-        f"CREATE TABLE IF NOT EXISTS events {ON} AS events_local "
-        "ENGINE = Distributed('main-1', 'cortex', 'events_local', cityHash64(session))",
+    ENGINE = ReplicatedReplacingMergeTree({PLACE}, version, is_deleted)
+    PARTITION BY toYYYYMM(at) ORDER BY (session) TTL at + INTERVAL 1 DAY
+    SETTINGS index_granularity = 1024""",
+        distributed("cityHash64(session)"),
     ],
-    "-- shard: rand()\ncreate table if not exists events (n UInt8) engine = MergeTree() order by n": [
-        f"CREATE TABLE IF NOT EXISTS events_local {ON} (n UInt8) "
-        f"engine = ReplicatedMergeTree({PLACE}) order by n",
-        f"CREATE TABLE IF NOT EXISTS events {ON} AS events_local "
-        "ENGINE = Distributed('main-1', 'cortex', 'events_local', rand())",
+    """-- shard: rand()
+    create table if not exists events(n UInt8) engine = MergeTree() order by n""": [
+        f"""CREATE TABLE IF NOT EXISTS events_local {ON} \
+(n UInt8) engine = ReplicatedMergeTree({PLACE}) order by n""",
+        distributed("rand()"),
     ],
-    "-- shard: n\nCREATE TABLE IF NOT EXISTS events (n UInt8) ENGINE = MergeTree ORDER BY n": [
-        f"CREATE TABLE IF NOT EXISTS events_local {ON} (n UInt8) "
-        f"ENGINE = ReplicatedMergeTree({PLACE}) ORDER BY n",
-        f"CREATE TABLE IF NOT EXISTS events {ON} AS events_local "
-        "ENGINE = Distributed('main-1', 'cortex', 'events_local', n)",
+    """-- shard: n
+    CREATE TABLE IF NOT EXISTS events (n UInt8) ENGINE = MergeTree ORDER BY n""": [
+        f"""CREATE TABLE IF NOT EXISTS events_local {ON} \
+(n UInt8) ENGINE = ReplicatedMergeTree({PLACE}) ORDER BY n""",
+        distributed("n"),
     ],
     "CREATE VIEW IF NOT EXISTS v AS SELECT * FROM events": [
         f"CREATE VIEW IF NOT EXISTS v {ON} AS SELECT * FROM events"
@@ -58,14 +65,13 @@ SAMPLES = {
     ],
     """ALTER TABLE events ADD COLUMN IF NOT EXISTS size Decimal(9, 2) DEFAULT f(1, ','),
     ADD INDEX IF NOT EXISTS s size TYPE minmax""": [
-        f"ALTER TABLE events_local {ON} ADD COLUMN IF NOT EXISTS size Decimal(9, 2) "
-        "DEFAULT f(1, ','), ADD INDEX IF NOT EXISTS s size TYPE minmax",
+        f"""ALTER TABLE events_local {ON} ADD COLUMN IF NOT EXISTS size Decimal(9, 2) \
+DEFAULT f(1, ','), ADD INDEX IF NOT EXISTS s size TYPE minmax""",
         f"ALTER TABLE events {ON} ADD COLUMN IF NOT EXISTS size Decimal(9, 2) DEFAULT f(1, ',')",
     ],
-    "ALTER TABLE events DROP COLUMN IF EXISTS size, MODIFY COLUMN session LowCardinality(String)": [
-        f"ALTER TABLE {table} {ON} DROP COLUMN IF EXISTS size, "
-        "MODIFY COLUMN session LowCardinality(String)"
-        for table in ("events_local", "events")
+    "ALTER TABLE events DROP COLUMN IF EXISTS size, MODIFY COLUMN session FixedString(9)": [
+        f"ALTER TABLE {t} {ON} DROP COLUMN IF EXISTS size, MODIFY COLUMN session FixedString(9)"
+        for t in ("events_local", "events")
     ],
     "ALTER TABLE events MODIFY TTL at + INTERVAL 1 YEAR": [
         f"ALTER TABLE events_local {ON} MODIFY TTL at + INTERVAL 1 YEAR"

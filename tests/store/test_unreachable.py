@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,16 +110,24 @@ async def test_a_server_that_falls_silent_later_meets_the_deadline(
     await engine.close()
 
 
-async def test_a_directory_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
-    hold = f"import chdb, sys; c = chdb.connect({str(tmp_path)!r}); print(1, flush=True); input()"
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Hold the data directory open in another process."""
+    hold = f"import chdb; c = chdb.connect({str(tmp_path)!r}); print(1, flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"1\n"
-        refused = await refusal_of(ClickHouseSettings(url=f"chdb://{tmp_path}"))
-        holder.stdin.write(b"\n")
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        yield process
+        process.stdin.write(b"\n")
+
+
+async def test_a_directory_in_use_names_the_process_that_holds_it(
+    tmp_path: Path, holder: subprocess.Popen[bytes]
+) -> None:
+    refused = await refusal_of(ClickHouseSettings(url=f"chdb://{tmp_path}"))
     assert isinstance(refused, StoreUnavailable)
     assert refused.message == f"The data directory {tmp_path} is in use by process {holder.pid}"
 
@@ -131,6 +140,30 @@ async def test_a_data_directory_that_cannot_be_used_is_named(tmp_path: Path) -> 
         assert isinstance(refused, StoreUnavailable)
         assert str(unusable) in refused.message
     assert file.read_text() == "mine"
+
+
+async def test_rows_that_cannot_be_handed_over_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await open_engine(ClickHouseSettings(url=f"chdb://{tmp_path}"))
+    await engine.command("CREATE TABLE sample (n UInt8) ENGINE = MergeTree ORDER BY n")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with pytest.raises(StoreUnavailable, match="cannot take rows: no such file or directory"):
+        await engine.insert("sample", ["n"], [[1]])
+    await engine.close()
+
+
+async def test_a_damaged_data_directory_is_refused_and_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = ClickHouseSettings(url=f"chdb://{tmp_path}")
+    await (await open_engine(settings)).close()
+    damaged = tmp_path / "metadata" / "cortex.sql"
+    damaged.write_bytes(b"\xff\0 nonsense")
+    refused = await refusal_of(settings)
+    assert refused.message == f"The embedded engine does not start on {tmp_path}"
+    assert "cortex.sql" in capfd.readouterr().err
+    assert damaged.read_bytes() == b"\xff\0 nonsense"
 
 
 async def test_a_new_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:

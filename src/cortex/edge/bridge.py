@@ -206,6 +206,8 @@ class Bridge:
             chunk = b""
         for line in self._from_daemon.feed(chunk):
             self._relay.from_daemon(line)
+        if self._relay.refusal is not None:
+            raise LaunchFailed(self._relay.refusal)
         if not chunk:
             daemon.close()
             self._daemon = None
@@ -279,6 +281,11 @@ def _parser() -> Callable[[bytes], Any]:
             value, end = scan(text, 0)
         except StopIteration:
             raise ValueError("no JSON value") from None
+        except SystemError:
+            # It wants to raise an error of `json.decoder` and, before 3.13, does not load it.
+            import json  # noqa: PLC0415
+
+            return json.loads(text)
         if end != len(text):
             raise ValueError("more than one JSON value")
         return value

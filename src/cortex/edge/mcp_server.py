@@ -141,8 +141,8 @@ def _client(ctx: Context) -> str:
 
 def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(text=answer.result.text())],
-        structured_content=answer.result.data(),
+        content=[types.TextContent(text=answer.result.to_text())],
+        structured_content=answer.result.to_data(),
         _meta={
             "cortex/callId": answer.call_id,
             "cortex/cached": answer.cached,

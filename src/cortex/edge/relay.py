@@ -46,6 +46,7 @@ class Relay:
         self._epoch = 0  # counts connections: ids of the daemon's own requests carry it
         self._is_connected = False
         self._read_only: frozenset[str] | None = None
+        self.refusal: str | None = None  # why the daemon will not have this session
         self._handshake: bytes | None = None  # the agent's `initialize`, once it was answered
         self._initialized: bytes | None = None
         self._is_shaking = False
@@ -109,7 +110,7 @@ class Relay:
         if message is None:
             return
         if "cortex" in message:
-            self._read_only = frozenset(message["cortex"].get("read_only", ()))
+            self._be_welcomed(message["cortex"])
             return
         if "method" in message:
             if "id" in message:
@@ -130,6 +131,12 @@ class Relay:
             if parsed.get("method") == "initialize":
                 self._handshake = request.line
         self.to_agent += line
+
+    def _be_welcomed(self, welcome: dict[str, Any]) -> None:
+        if "error" in welcome:
+            self.refusal = welcome["error"]["message"]
+        else:
+            self._read_only = frozenset(welcome["read_only"])
 
     # The daemon comes and goes.
 

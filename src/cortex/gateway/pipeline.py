@@ -167,7 +167,7 @@ class Pipeline:
             checked = spec.result.model_validate(result.model_dump(by_alias=True))
         except ValidationError as error:
             raise RuntimeError(f"{spec.name} broke its result schema") from error
-        size_bytes = arguments.size_bytes(checked.data())
+        size_bytes = arguments.size_bytes(checked.to_data())
         if size_bytes > self.limits.max_result_bytes:
             raise SizeLimitExceeded(
                 f"The result of {spec.name}",

@@ -64,13 +64,13 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return the structured form, as `outputSchema` publishes it."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the text form: the same as JSON, unless a tool writes prose."""
-        return orjson.dumps(self.data(), option=orjson.OPT_INDENT_2).decode()
+        return orjson.dumps(self.to_data(), option=orjson.OPT_INDENT_2).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

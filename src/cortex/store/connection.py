@@ -1,28 +1,28 @@
 """Handles on ClickHouse, embedded or over HTTP, and the pool that lends them, one call at a time.
 
-Everything here blocks: it runs in worker threads, and `engine.py` is its only caller.
+Everything here blocks: it runs in worker threads, called by `engine.py` and `calls.py`.
 """
 
 import math
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
 import psutil
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import Error, ProgrammingError
+from clickhouse_connect.driver.exceptions import ProgrammingError
 
 from cortex.errors import StoreUnavailable
 from cortex.settings import ClickHouseSettings
-from cortex.store.refusal import one_line
 
 Kind = Literal["embedded", "server"]
+HANDLES: Final[Mapping[Kind, int]] = {"embedded": 4, "server": 8}
 
 # The engine looks at its own memory 20 times a second unless told otherwise: 0.55 % of a core
 # while idle, 0.05 % with this.
@@ -68,7 +68,7 @@ def _connect_embedded(directory: Path) -> Client:
             tz_mode="aware",
         )
     except ProgrammingError as error:
-        raise _not_opened(directory, error) from error
+        raise _not_started(directory) from error
 
 
 def _prepare(directory: Path) -> None:
@@ -92,15 +92,18 @@ def _unusable(directory: Path, reason: str) -> StoreUnavailable:
     )
 
 
-def _not_opened(directory: Path, error: Error) -> StoreUnavailable:
-    """Say why the engine did not start; about a directory in use it says nothing itself."""
+def _not_started(directory: Path) -> StoreUnavailable:
+    """Say why the engine did not start, which its exception does not."""
     holder = _holder(directory)
     if holder is not None:
         return StoreUnavailable(
             f"The data directory {directory} is in use by process {holder}",
             hint="one process holds an embedded engine: stop the other, or use a ClickHouse server",
         )
-    return _unusable(directory, one_line(str(error)))
+    return StoreUnavailable(
+        f"The embedded engine does not start on {directory}",
+        hint="what it printed says why; restore the directory, or set [clickhouse] url to another",
+    )
 
 
 def _holder(directory: Path) -> int | None:

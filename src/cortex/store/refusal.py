@@ -51,14 +51,6 @@ def deadline_exceeded(address: str, timeout_s: float) -> DeadlineExceeded:
     return DeadlineExceeded(f"A statement on ClickHouse at {address}", timeout_s=timeout_s)
 
 
-def one_line(message: str) -> str:
-    """Keep what ClickHouse says of an error, without the statement, the trace and the version."""
-    said = message.rpartition("DB::Exception: ")[2]
-    short = _POSITION.sub(r"\1", _TAIL.split(said, maxsplit=1)[0])
-    text = " ".join(short.split()).rstrip(" .:")
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"
-
-
 def _said_by_clickhouse(error: Exception, code: int, address: str) -> CortexError:
     away = _AWAY[243] if _NO_SPACE.search(str(error)) else _AWAY.get(code)
     if away is None:
@@ -75,6 +67,10 @@ def _met_on_the_way(error: Exception, address: str) -> CortexError:
     if isinstance(error, OperationalError | HTTPError):
         what = f"cannot be reached: {_reason(error)}"
         return _unavailable(address, what, "start it, or set [clickhouse] url")
+    if isinstance(error, OSError):
+        # The embedded engine takes rows from a file in the temporary directory.
+        what = f"cannot take rows: {_reason(error)}"
+        return _unavailable(address, what, "check the temporary directory, $TMPDIR")
     return _refused_statement(error, None)
 
 
@@ -82,7 +78,7 @@ def _refused_statement(error: Exception, code: int | None) -> StoreError:
     name = error.name if isinstance(error, Error) else None
     known = {"clickhouseCode": code, "clickhouseName": name}
     return StoreError(
-        f"ClickHouse refused a statement: {one_line(str(error))}",
+        f"ClickHouse refused a statement: {_one_line(str(error))}",
         details={key: value for key, value in known.items() if value is not None},
     )
 
@@ -102,4 +98,12 @@ def _reason(error: BaseException) -> str:
             return "no answer in time"
         if isinstance(link, OSError) and link.strerror:
             return link.strerror.lower()
-    return one_line(str(chain[-1]))
+    return _one_line(str(chain[-1]))
+
+
+def _one_line(message: str) -> str:
+    """Keep what ClickHouse says of an error, without the statement, the trace and the version."""
+    said = message.rpartition("DB::Exception: ")[2]
+    short = _POSITION.sub(r"\1", _TAIL.split(said, maxsplit=1)[0])
+    text = " ".join(short.split()).rstrip(" .:")
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

@@ -41,17 +41,15 @@ def tokens(sql: str) -> Iterator[Token]:
             yield token
 
 
-def split_at(sql: str, symbol: str) -> list[str]:
-    """Cut at a symbol that stands outside brackets, texts, names and comments."""
-    cuts = [token for token in tokens(sql) if token.text == symbol and token.depth == 0]
-    starts = [0, *(cut.end for cut in cuts)]
-    ends = [*(cut.start for cut in cuts), len(sql)]
-    return [sql[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
 def split_statements(sql: str) -> list[str]:
     """Cut a file into statements; comments stay with the statement below them."""
-    return [part.strip() for part in split_at(sql, ";") if next(tokens(part), None)]
+    parts = _cut(sql, [token for token in tokens(sql) if token.text == ";"])
+    return [part for part in parts if next(tokens(part), None)]
+
+
+def split_list(sql: str) -> list[str]:
+    """Cut a list at the commas that stand outside brackets."""
+    return _cut(sql, [token for token in tokens(sql) if token.text == "," and token.depth == 0])
 
 
 def split_comments(statement: str) -> tuple[list[str], str]:
@@ -63,6 +61,12 @@ def split_comments(statement: str) -> tuple[list[str], str]:
         elif token.kind != "space":
             return comments, statement[token.start :]
     return comments, ""
+
+
+def _cut(sql: str, cuts: list[Token]) -> list[str]:
+    starts = [0, *(cut.end for cut in cuts)]
+    ends = [*(cut.start for cut in cuts), len(sql)]
+    return [sql[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
 def _lex(sql: str) -> Iterator[Token]:

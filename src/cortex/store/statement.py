@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cortex.errors import StoreError
-from cortex.store.sql import Token, split_at, split_comments, tokens
+from cortex.store.sql import Token, split_comments, split_list, tokens
 
 _FORMS = {
     form: re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE)
@@ -109,7 +109,7 @@ class Cluster:
         name = statement.name
         if name not in self.tables:
             raise _refused(statement.text, f"no migration creates {name}")
-        changes = [change.strip() for change in split_at(statement.tail, ",")]
+        changes = split_list(statement.tail)
         column_changes = [change for change in changes if _is_column_change(change, statement)]
         altered = [f"ALTER TABLE {_local(name)} {self._on} {', '.join(changes)}"]
         if column_changes:
