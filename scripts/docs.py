@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cortex.settings import Settings
-from cortex.settings_keys import (
+from cortex.settings.keys import (
     ALIASES,
     MORAINE_KEYS,
     MORAINE_SECTIONS,
@@ -18,7 +17,8 @@ from cortex.settings_keys import (
     shape_at,
     table_keys,
 )
-from cortex.settings_types import Unset
+from cortex.settings.models import Settings
+from cortex.settings.types import Unset
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICE = "<!-- Made by scripts/docs.py from the code: change the code, then run it again. -->"

@@ -12,7 +12,7 @@ from cortex.gateway.policy import Authorizer, read_policies, shipped_policies
 from cortex.gateway.registry import ToolRegistry
 from cortex.gateway.spec import RateLimit
 from cortex.home import Home
-from cortex.settings import Settings
+from cortex.settings.models import Settings
 from cortex.state.calls import CallLog
 from cortex.state.database import Database, open_or_move_aside
 from cortex.state.journal import Journal

@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cortex.settings_keys import setting_keys
+from cortex.settings.keys import setting_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "settings_keys.txt"

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import Engine, open_engine
 
 PASSWORD = "open sesame: ü%40"

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import Engine, open_engine
 from cortex.store.migrate import load_migrations, migrate
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import anyio
 
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import open_engine
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from cortex.errors import StoreError, StoreUnavailable
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import Engine, open_engine
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from cortex.errors import SchemaMismatch, StoreError
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import Engine, open_engine
 from cortex.store.migrate import load_migrations, migrate
 

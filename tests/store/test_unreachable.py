@@ -14,7 +14,7 @@ from clickhouse_connect.driver.httpclient import HttpClient
 from pydantic import SecretStr
 
 from cortex.errors import CortexError, DeadlineExceeded, SettingsError, StoreUnavailable
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import open_engine
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ def config() -> None:
 @config_option
 def show(*, as_json: bool, config: Path | None) -> int:
     """Show every key, its value and where it came from; secrets are masked."""
-    from cortex.settings_load import load_settings  # noqa: PLC0415  # pydantic takes 200 ms
-    from cortex.settings_table import describe  # noqa: PLC0415
+    from cortex.settings.load import load_settings  # noqa: PLC0415  # pydantic takes 200 ms
+    from cortex.settings.table import describe  # noqa: PLC0415
 
     home = Home.from_environ(os.environ)
     loaded = load_settings(home=Path(home.root), config=config, environ=os.environ)

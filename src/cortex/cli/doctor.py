@@ -108,7 +108,7 @@ def _disk(home: Home) -> Generator[Finding]:
 
 
 def _configuration(home: Home) -> Generator[Finding]:
-    from cortex.settings_load import load_settings  # noqa: PLC0415
+    from cortex.settings.load import load_settings  # noqa: PLC0415
 
     try:
         loaded = load_settings(home=Path(home.root), config=None, environ=os.environ)

@@ -6,7 +6,7 @@ import sys
 from logging.handlers import RotatingFileHandler
 
 from cortex.home import Home
-from cortex.settings import LogSettings
+from cortex.settings.models import LogSettings
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

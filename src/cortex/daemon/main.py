@@ -26,7 +26,7 @@ from cortex.edge.socket_server import SocketServer, Welcome
 from cortex.edge.wire import exit_code
 from cortex.errors import CortexError
 from cortex.home import Home
-from cortex.settings_load import LoadedSettings, load_settings
+from cortex.settings.load import LoadedSettings, load_settings
 from cortex.store.audit_log import AuditLogTable
 from cortex.toolsets.operations.models import ServiceState, ServiceStatus
 from cortex.version import __version__

@@ -12,7 +12,7 @@ from cortex.daemon.jobs import Jobs
 from cortex.edge.session import Session
 from cortex.gateway.spec import ToolSpec
 from cortex.home import Home
-from cortex.settings_load import LoadedSettings
+from cortex.settings.load import LoadedSettings
 from cortex.version import __version__
 
 

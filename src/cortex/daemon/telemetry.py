@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cortex.settings import TelemetrySettings
+from cortex.settings.models import TelemetrySettings
 from cortex.version import __version__
 
 

@@ -24,7 +24,7 @@ from cortex.edge.relay import MAX_LINE_BYTES
 from cortex.edge.session import Session
 from cortex.edge.wire import error_object
 from cortex.errors import CortexError, SettingsError, Unavailable
-from cortex.settings import HttpSettings
+from cortex.settings.models import HttpSettings
 
 _PRINCIPAL = "cortex.principal"
 _DRAIN_S = 10

@@ -24,8 +24,9 @@ from urllib3 import Timeout
 from urllib3.exceptions import HTTPError
 
 from cortex.errors import CortexError, StoreUnavailable
-from cortex.settings import ClickHouseSettings
-from cortex.store.connection import HANDLES, HandlePool, Kind, address_of, connect, kind_of
+from cortex.settings.models import ClickHouseSettings
+from cortex.store.connection import Kind, address_of, connect, kind_of
+from cortex.store.handles import HANDLES, HandlePool
 from cortex.store.refusal import deadline_exceeded, refusal
 
 _T = TypeVar("_T")
@@ -66,7 +67,7 @@ class Calls:
 
     def __init__(self, settings: ClickHouseSettings, handles: HandlePool) -> None:
         self._settings = settings
-        self._kind = kind_of(settings.url)
+        self._kind: Final[Kind] = kind_of(settings.url)
         self._address = address_of(settings.url)
         self._handles = handles
         # Calls queue here, on the loop; only one that waits for an abandoned call's handle

@@ -1,16 +1,10 @@
-"""Handles on ClickHouse, embedded or over HTTP, and the pool that lends them, one call at a time.
-
-Everything here blocks: it runs in worker threads, called by `engine.py` and `calls.py`.
-"""
+"""Opens a handle on ClickHouse, embedded or over HTTP. Blocks, so it runs in worker threads."""
 
 import math
 import os
-import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
@@ -19,10 +13,9 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
 from cortex.errors import StoreUnavailable
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 
 Kind = Literal["embedded", "server"]
-HANDLES: Final[Mapping[Kind, int]] = {"embedded": 4, "server": 8}
 
 # The engine looks at its own memory 20 times a second unless told otherwise: 0.55 % of a core
 # while idle, 0.05 % with this.
@@ -142,66 +135,3 @@ def _connect_server(settings: ClickHouseSettings, timeout_s: float) -> Client:
         show_clickhouse_errors="scrub",
         tz_mode="aware",
     )
-
-
-class HandlePool:
-    """Handles opened when first needed, each lent to one call at a time."""
-
-    def __init__(self, open_handle: Callable[[], Client], size: int) -> None:
-        self._open_handle = open_handle
-        self._size = size
-        self._free: list[Client] = []
-        self._open = 0
-        self._is_closed = False
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def lend(self, timeout_s: float) -> Generator[Client, None, None]:
-        """Lend a handle for the length of a `with`; TimeoutError if none comes free in time."""
-        client = self._take(timeout_s)
-        try:
-            yield client
-        finally:
-            self._give_back(client)
-
-    def close(self, timeout_s: float) -> None:
-        """Close every handle; one still lent is awaited, at most `timeout_s`, then closed later."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: len(self._free) == self._open, timeout_s)
-            clients, self._free = self._free, []
-            self._open -= len(clients)
-        for client in clients:
-            client.close()
-
-    def _take(self, timeout_s: float) -> Client:
-        with self._changed:
-            if not self._changed.wait_for(self._has_room, timeout_s):
-                raise TimeoutError
-            if self._is_closed:
-                raise StoreUnavailable("The store is closed")
-            if self._free:
-                return self._free.pop()
-            self._open += 1
-        try:
-            return self._open_handle()
-        except BaseException:
-            with self._changed:
-                self._open -= 1
-                self._changed.notify()
-            raise
-
-    def _has_room(self) -> bool:
-        return bool(self._free) or self._open < self._size or self._is_closed
-
-    def _give_back(self, client: Client) -> None:
-        with self._changed:
-            is_late = self._is_closed
-            if is_late:
-                self._open -= 1
-            else:
-                self._free.append(client)
-            self._changed.notify_all()
-        if is_late:
-            client.close()

@@ -7,6 +7,7 @@ the work in the engine, not only the wait for it.
 import logging
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import anyio
@@ -16,9 +17,10 @@ from clickhouse_connect.driver.exceptions import DataError, Error
 from urllib3.exceptions import HTTPError
 
 from cortex.errors import SettingsError, StoreUnavailable
-from cortex.settings import ClickHouseSettings
+from cortex.settings.models import ClickHouseSettings
 from cortex.store.calls import Calls
-from cortex.store.connection import HANDLES, HandlePool, Kind, address_of, connect, kind_of
+from cortex.store.connection import Kind, address_of, connect, kind_of
+from cortex.store.handles import HANDLES, HandlePool
 from cortex.store.refusal import refusal
 
 # What the library's encoders raise, from wherever they are, for a value of the wrong type.
@@ -55,20 +57,21 @@ class Engine:
         """Connect and create the database: the part of opening that may fail."""
         # An embedded engine takes as long as its tables need to load; a server must answer.
         limit_s = self._settings.timeout_seconds if self.kind == "server" else None
-        try:
-            with anyio.fail_after(limit_s):
-                await to_thread.run_sync(self._prepare, abandon_on_cancel=limit_s is not None)
-        except BaseException as error:
+        with ExitStack() as on_failure:
             # A handle that is still being opened will be closed by the thread that opens it.
-            self._handles.close(timeout_s=0)
-            if isinstance(error, TimeoutError):
+            on_failure.callback(self._handles.close, timeout_s=0)
+            try:
+                with anyio.fail_after(limit_s):
+                    await to_thread.run_sync(self._prepare, abandon_on_cancel=limit_s is not None)
+            except TimeoutError as error:
                 raise StoreUnavailable(
                     f"ClickHouse at {self.address} does not answer within {limit_s:g} s",
                     hint="check [clickhouse] url, or raise timeout_seconds",
                 ) from error
-            if isinstance(error, Error | HTTPError):
-                raise refusal(error, address=self.address, timeout_s=limit_s or 0) from error
-            raise
+            except (Error, HTTPError) as error:
+                timeout_s = self._settings.timeout_seconds
+                raise refusal(error, address=self.address, timeout_s=timeout_s) from error
+            on_failure.pop_all()
 
     async def query(
         self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = None

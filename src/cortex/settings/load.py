@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cortex.settings import Settings
-from cortex.settings_faults import refusal
-from cortex.settings_keys import setting_keys
-from cortex.settings_sources import DEFAULT, Given, Origin, read_toml, refuse
-from cortex.settings_types import UserFolder, expand_user
+from cortex.settings.faults import refusal
+from cortex.settings.keys import setting_keys
+from cortex.settings.models import Settings
+from cortex.settings.sources import DEFAULT, Given, Origin, read_toml, refuse
+from cortex.settings.types import UserFolder, expand_user
 
 
 @dataclass(frozen=True, slots=True)

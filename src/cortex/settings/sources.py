@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cortex.errors import SettingsError
-from cortex.settings_keys import ALIASES, MORAINE_KEYS, MORAINE_SECTIONS, Shape, setting_keys
+from cortex.settings.keys import ALIASES, MORAINE_KEYS, MORAINE_SECTIONS, Shape, setting_keys
 
 Location = tuple[int | str, ...]
 

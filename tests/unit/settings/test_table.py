@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cortex.settings_load import load_settings
-from cortex.settings_table import SettingRow, describe
+from cortex.settings.load import load_settings
+from cortex.settings.table import SettingRow, describe
 
 Rows = Callable[..., dict[str, SettingRow]]
 

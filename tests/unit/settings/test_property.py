@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortex.errors import SettingsError
-from cortex.settings_keys import MORAINE_KEYS, MORAINE_SECTIONS, setting_keys
-from cortex.settings_load import load_settings
-from cortex.settings_table import describe
+from cortex.settings.keys import MORAINE_KEYS, MORAINE_SECTIONS, setting_keys
+from cortex.settings.load import load_settings
+from cortex.settings.table import describe
 
 # Examples are many and machines are busy: the time of one says nothing.
 UNHURRIED = settings(deadline=None)

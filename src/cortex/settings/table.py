@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from cortex.settings_keys import SettingKey, setting_keys, shown
-from cortex.settings_load import LoadedSettings
-from cortex.settings_types import MASK, Unset, Url, masked_url
+from cortex.settings.keys import SettingKey, setting_keys, shown
+from cortex.settings.load import LoadedSettings
+from cortex.settings.types import MASK, Unset, Url, masked_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from cortex.errors import SettingsError
-from cortex.settings import Settings
-from cortex.settings_load import LoadedSettings, load_settings
-from cortex.settings_sources import Origin
+from cortex.settings.load import LoadedSettings, load_settings
+from cortex.settings.models import Settings
+from cortex.settings.sources import Origin
 
 MORAINE = """\
 [clickhouse]

@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from cortex.settings import Settings
-from cortex.settings_types import Unset, Url
+from cortex.settings.models import Settings
+from cortex.settings.types import Unset, Url
 
 Mark = TypeVar("Mark")
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from cortex.settings import (
+from cortex.settings.models import (
     Bm25Settings,
     ClickHouseSettings,
     HttpSettings,
@@ -14,7 +14,7 @@ from cortex.settings import (
     Settings,
     TelemetrySettings,
 )
-from cortex.settings_types import masked_url
+from cortex.settings.types import masked_url
 
 SLICES = [field.annotation for field in Settings.model_fields.values()]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cortex.errors import SettingsError
-from cortex.settings_load import load_settings
+from cortex.settings.load import load_settings
 
 Refusal = Callable[..., str]
 

@@ -1,6 +1,6 @@
 """What may be set, and to what: one frozen `Settings`, a slice for each part of Cortex.
 
-Nothing is read here: `settings_load.py` alone reads the configuration file and the environment.
+Nothing is read here: `load.py` alone reads the configuration file and the environment.
 """
 
 import ipaddress
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
-from cortex.settings_types import (
+from cortex.settings.types import (
     AbsoluteGlob,
     AbsolutePath,
     ClusterName,

@@ -1,6 +1,6 @@
 """The kinds of values that settings have, and the words for what each of them accepts.
 
-A validator raises ValueError with what would be right; `settings_faults.py` says the rest.
+A validator raises ValueError with what would be right; `faults.py` says the rest.
 """
 
 import re

@@ -9,9 +9,9 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from cortex.errors import SettingsError
-from cortex.settings_keys import Shape, setting_keys, shape_at
-from cortex.settings_sources import Given, Location, dotted, refuse
-from cortex.settings_types import Url, masked_url
+from cortex.settings.keys import Shape, setting_keys, shape_at
+from cortex.settings.sources import Given, Location, dotted, refuse
+from cortex.settings.types import Url, masked_url
 
 _MAX_SHOWN_CHARS = 60
 _KINDS = {
