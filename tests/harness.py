@@ -134,6 +134,18 @@ class Sandbox:
         except FileNotFoundError:
             return []
 
+    def status(self) -> dict[str, Any]:
+        """Return what `cortex status` says."""
+        return cast("dict[str, Any]", json.loads(self.run("status", "--json").stdout))
+
+    def http_url(self) -> str:
+        """Return where the daemon serves MCP over HTTP."""
+        return str(self.status()["http"])
+
+    def http_token(self) -> str:
+        """Return the token that Cortex made for HTTP."""
+        return Path(self.home.http_token).read_text().split()[1]
+
     def log(self) -> str:
         """Return the daemon's log."""
         try:

@@ -1,9 +1,14 @@
 """A deadline ends the work in the engine: afterwards its own process list is asked."""
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+from clickhouse_connect.driver.client import Client
 
 from cortex.errors import DeadlineExceeded, StoreUnavailable
 from cortex.settings.models import ClickHouseSettings
@@ -85,16 +90,22 @@ async def test_an_engine_with_every_handle_taken_still_meets_deadlines(engine: E
     await wait_until(engine, lambda count: count == 0)
 
 
-async def test_a_handle_is_lent_again_only_when_its_query_is_over(engine: Engine) -> None:
-    """Callers that give up one after the other never have more queries running than handles."""
-    most = engine._handles._size
-    for _ in range(2 * most):
-        with anyio.move_on_after(0.02):
-            await engine.query(
-                "SELECT sleepEachRow(0.1) FROM numbers(3) SETTINGS max_block_size = 1"
-            )
-        assert engine._handles._open <= most
-    await engine.ping()
+async def test_a_handle_is_free_again_only_when_its_thread_is_done(engine: Engine) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def work(_client: Client, _settings: dict[str, Any]) -> None:
+        started.set()
+        assert release.wait(10)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(engine._calls.run, work, None)
+            assert await to_thread.run_sync(started.wait, 10)
+            tasks.cancel_scope.cancel()
+        assert engine._handles._free == []
+        release.set()
+        while not engine._handles._free:
+            await checkpoint()
 
 
 async def test_closing_ends_what_still_runs(settings: ClickHouseSettings) -> None:
