@@ -1,9 +1,10 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import anyio
@@ -78,6 +79,42 @@ async def test_a_later_program_applies_only_what_is_new(engine: Engine, files: P
 async def test_the_shipped_migrations_apply(engine: Engine) -> None:
     assert await migrate(engine) == load_migrations()
     assert await migrate(engine) == []
+
+
+class Recorder:
+    """Takes the place of an engine on a cluster, which cannot be had here."""
+
+    database = "cortex"
+    address = "http://127.0.0.1:8123"
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    async def command(self, sql: str, *, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.sent.append(" ".join(sql.split())[:66])
+
+    async def query(self, _sql: str) -> list[dict[str, Any]]:
+        return []
+
+    async def insert(self, table: str, _columns: Sequence[str], rows: list[Any]) -> None:
+        self.sent.append(f"{table} + {rows[0][0]}")
+
+
+async def test_on_a_cluster_the_generated_statements_are_sent(files: Path) -> None:
+    recorder = Recorder()
+    await migrate(cast("Engine", recorder), load_migrations(files), cluster="main")
+    assert recorder.sent == [
+        "CREATE TABLE IF NOT EXISTS schema_migrations_local ON CLUSTER 'mai",
+        "CREATE TABLE IF NOT EXISTS schema_migrations ON CLUSTER 'main' AS ",
+        "CREATE TABLE IF NOT EXISTS events_local ON CLUSTER 'main' (session",
+        "CREATE TABLE IF NOT EXISTS events ON CLUSTER 'main' AS events_loca",
+        "CREATE VIEW IF NOT EXISTS sessions ON CLUSTER 'main' AS SELECT DIS",
+        "schema_migrations + 1",
+        "ALTER TABLE events_local ON CLUSTER 'main' ADD COLUMN IF NOT EXIST",
+        "ALTER TABLE events ON CLUSTER 'main' ADD COLUMN IF NOT EXISTS size",
+        "schema_migrations + 2",
+    ]
 
 
 async def test_a_record_mirrored_twice_is_read_once(engine: Engine) -> None:

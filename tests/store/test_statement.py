@@ -2,7 +2,7 @@ import pytest
 
 from cortex.errors import StoreError
 from cortex.store.engine import Engine
-from cortex.store.migrate import load_migrations
+from cortex.store.migrate import _RECORD, load_migrations
 from cortex.store.sql import split_statements
 from cortex.store.statement import Cluster, read_statement
 
@@ -91,7 +91,7 @@ def test_a_statement_has_its_form_on_a_cluster(sql: str, variants: list[str]) ->
 
 @pytest.mark.anyio
 async def test_the_parser_of_clickhouse_accepts_every_statement_and_variant(engine: Engine) -> None:
-    statements = [read_statement(sql) for sql in SAMPLES]
+    statements = [_RECORD, *(read_statement(sql) for sql in SAMPLES)]
     for migration in load_migrations():
         statements += migration.statements
     for statement in statements:

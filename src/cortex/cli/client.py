@@ -1,5 +1,6 @@
 """How commands reach the daemon: the same socket and the same MCP as any agent."""
 
+import contextlib
 import json
 import os
 import socket
@@ -9,7 +10,8 @@ from typing import Any, BinaryIO, Self, cast
 
 from cortex.edge.launch import LaunchFailed, connect, daemon_command, wait
 from cortex.edge.relay import PROTOCOL
-from cortex.errors import CortexError, Unavailable
+from cortex.edge.wire import EXIT_USAGE
+from cortex.errors import CortexError, SettingsError, Unavailable
 from cortex.home import SESSION_VARIABLES, Home
 from cortex.version import __version__
 
@@ -23,6 +25,19 @@ class RemoteError(CortexError):
         details = dict(error.get("details", {}))
         super().__init__(str(error["message"]), hint=str(details.get("hint", "")), details=details)
         self.remote_code = str(error["code"])
+
+
+class NotRunning(Unavailable):
+    """No daemon listens at this home."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon is not running", hint="start it with `cortex up`")
+
+
+def launch_error(error: LaunchFailed) -> CortexError:
+    """Return the error of ours for a daemon that cannot be had: its files, or its circumstances."""
+    is_usage = error.exit_code == EXIT_USAGE
+    return SettingsError(str(error)) if is_usage else Unavailable(str(error))
 
 
 class Daemon:
@@ -39,16 +54,16 @@ class Daemon:
         try:
             reached = wait(home, daemon_command(config)) if start else connect(home)
         except LaunchFailed as error:
-            raise Unavailable(str(error)) from error
+            raise launch_error(error) from error
         if reached is None:
-            raise Unavailable("the daemon is not running", hint="start it with `cortex up`")
+            raise NotRunning
         raw, secret = reached
         daemon = cls(socket.socket(fileno=raw.detach()))
         hello = {
             "protocol": PROTOCOL,
             "role": role,
             "pid": os.getpid(),
-            "cwd": str(Path.cwd()),
+            "cwd": _cwd(),
             "config": config,
             "environ": {k: os.environ[k] for k in SESSION_VARIABLES if k in os.environ},
             "secret": secret,
@@ -89,10 +104,15 @@ class Daemon:
                 return message
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        self._channel.sendall(json.dumps(message).encode() + b"\n")
+        # A daemon that hung up may have said why before: `_receive` finds that, or its end.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def _receive(self) -> dict[str, Any]:
-        line = self._lines.readline()
+        try:
+            line = self._lines.readline()
+        except ConnectionResetError:
+            line = b""
         if not line:
             raise Unavailable("the daemon ended the connection", hint="see `cortex logs`")
         message = cast("dict[str, Any]", json.loads(line))
@@ -100,3 +120,10 @@ class Daemon:
         if isinstance(greeting, dict) and "error" in greeting:
             raise RemoteError(cast("dict[str, Any]", greeting)["error"])
         return message
+
+
+def _cwd() -> str | None:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return None

@@ -1,6 +1,7 @@
 """Commands about the daemon: up, down, status, logs, mcp, run."""
 
 import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -8,14 +9,14 @@ import time
 from collections import deque
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
-from cortex.cli.client import Daemon
+from cortex.cli.client import Daemon, NotRunning, launch_error
 from cortex.cli.render import print_fields, print_json, print_table
 from cortex.edge.launch import LaunchFailed, connect, daemon_command, wait
-from cortex.errors import NotFound, Unavailable
+from cortex.errors import Conflict, NotFound, Unavailable
 from cortex.home import Home
 
 _STOP_TIMEOUT_S = 15.0
@@ -49,7 +50,8 @@ def _busy(what: str) -> Generator[None]:
 def up(*, foreground: bool, config: Path | None) -> int:
     """Start the daemon, if it does not run yet."""
     home = _home()
-    path = config.expanduser().resolve() if config else None
+    # Not resolved further: `cortex mcp` names a file the same way, and the names must agree.
+    path = Path(os.path.abspath(config.expanduser())) if config else None  # noqa: PTH100
     if foreground:
         from cortex.daemon.main import run_daemon  # noqa: PLC0415  # the whole daemon
 
@@ -59,9 +61,15 @@ def up(*, foreground: bool, config: Path | None) -> int:
         with _busy("starting the daemon"):
             wait(home, daemon_command(str(path) if path else None), keep_environ=True)
     except LaunchFailed as error:
-        raise Unavailable(str(error)) from error
+        raise launch_error(error) from error
     with Daemon.reach(home, "control", start=False) as daemon:
         answer = daemon.ask("status")
+    if path and answer["config"] != str(path):
+        raise Conflict(
+            f"the daemon of this home (pid {answer['pid']}) runs with"
+            f" {answer['config'] or 'no configuration file'}, not with {path}",
+            hint="stop it with `cortex down` first",
+        )
     word = "is already up" if was_running else "is up"
     click.echo(f"cortex {word}: pid {answer['pid']}, home {answer['home']}")
     return 0
@@ -117,7 +125,7 @@ def status(*, as_json: bool) -> int:
     try:
         with Daemon.reach(home, "control", start=False) as daemon:
             answer = daemon.ask("status")
-    except Unavailable:
+    except NotRunning:
         if as_json:
             print_json({"running": False, "home": home.root})
         else:
@@ -180,30 +188,48 @@ def logs(*, service: str, follow: bool, lines: int) -> int:
     path = Path(files[service])
     if not path.exists():
         raise Unavailable(f"there is no log yet at {path}", hint="start it with `cortex up`")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in deque(file, maxlen=max(lines, 0)):
-            click.echo(line, nl=False)
-        at = file.tell()
+    file = path.open(encoding="utf-8", errors="replace")
+    for line in deque(file, maxlen=max(lines, 0)):
+        click.echo(line, nl=False)
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
-            _follow(path, at)
+            _follow(path, file)
     return 0
 
 
-def _follow(path: Path, at: int) -> None:
-    """Print what is added, also after the file was rotated away."""
-    file = path.open(encoding="utf-8", errors="replace")
-    file.seek(at)
+def _follow(path: Path, file: TextIO) -> None:
+    """Print what is added, also after the file was put aside for a new one, or begun anew."""
     while True:
-        text = file.read()
-        if text:
+        if text := file.read():
             click.echo(text, nl=False)
             continue
-        time.sleep(0.2)
-        with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
-                file.close()
-                file = path.open(encoding="utf-8", errors="replace")
+        successor = _successor(path, file)
+        if successor is None:
+            time.sleep(0.2)
+            if os.fstat(file.fileno()).st_size < file.tell():
+                file.seek(0)
+        else:
+            # What was written between our last look and the change of files comes first.
+            click.echo(file.read(), nl=False)
+            file.close()
+            file = successor
+
+
+def _successor(path: Path, file: TextIO) -> TextIO | None:
+    """Open the file that was begun after this one: several may be, between two looks."""
+    ours = os.fstat(file.fileno()).st_ino
+    newer = path
+    try:
+        if newer.stat().st_ino == ours:
+            return None
+        for number in itertools.count(1):
+            older = path.with_name(f"{path.name}.{number}")
+            if not older.exists() or older.stat().st_ino == ours:
+                break
+            newer = older
+        return newer.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None  # in the middle of being renamed: look again
 
 
 @click.command()

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from cortex.cli.client import Daemon
+from cortex.cli.client import Daemon, NotRunning
 from cortex.cli.render import print_json, print_mark
 from cortex.errors import CortexError, Unavailable
 from cortex.home import MAX_SOCKET_PATH_BYTES, Home
@@ -74,7 +74,15 @@ def _home(home: Home) -> Generator[Finding]:
             f"{home.socket} is too long for a socket: {socket_bytes} bytes",
             f"set CORTEX_HOME to a folder at least {socket_bytes - MAX_SOCKET_PATH_BYTES} shorter",
         )
-    if not root.exists():
+    nearest = _nearest(root)
+    if nearest != root and not os.access(nearest, os.W_OK | os.X_OK):
+        yield Finding(
+            "home",
+            "fail",
+            f"{home} cannot be made: {nearest} is not writable",
+            "set CORTEX_HOME to a folder of yours",
+        )
+    elif nearest != root:
         yield Finding("home", "ok", f"{home} (not made yet)")
     elif not root.is_dir():
         yield Finding("home", "fail", f"{home} is not a folder", "set CORTEX_HOME to a folder")
@@ -94,9 +102,7 @@ def _home(home: Home) -> Generator[Finding]:
 
 
 def _disk(home: Home) -> Generator[Finding]:
-    folder = Path(home.root)
-    while not folder.exists():
-        folder = folder.parent
+    folder = _nearest(Path(home.root))
     free_bytes = shutil.disk_usage(folder).free
     text = f"{free_bytes / 1024**3:.1f} GiB free at {folder}"
     if free_bytes < _NO_DISK_BYTES:
@@ -105,6 +111,13 @@ def _disk(home: Home) -> Generator[Finding]:
         yield Finding("disk", "warn", text, "make room soon")
     else:
         yield Finding("disk", "ok", text)
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that can be seen."""
+    while not os.access(folder, os.F_OK):
+        folder = folder.parent
+    return folder
 
 
 def _configuration(home: Home) -> Generator[Finding]:
@@ -136,8 +149,11 @@ def _daemon(home: Home) -> Generator[Finding]:
         with Daemon.reach(home, "control", start=False) as daemon:
             status = daemon.ask("status")
             audit = daemon.ask("verify")
-    except Unavailable as error:
+    except NotRunning as error:
         yield Finding("daemon", "warn", error.message, "cortex up")
+        return
+    except Unavailable as error:
+        yield Finding("daemon", "fail", str(error))
         return
     except CortexError as error:
         yield Finding("daemon", "fail", str(error), "cortex down && cortex up")
@@ -155,6 +171,8 @@ def _daemon(home: Home) -> Generator[Finding]:
         else:
             text = f"{job['state']}, last error: {job['lastError']}"
             yield Finding(f"job {job['name']}", "fail", text, "cortex logs")
+    if problem := status["audit"]["lastError"]:
+        yield Finding("audit", "fail", f"a call could not be recorded: {problem}", "make room")
     for fault in audit["faults"]:
         yield Finding("audit", "fail", f"record {fault['seq']} {fault['problem']}")
     if not audit["faults"]:

@@ -2,10 +2,14 @@
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from cortex.errors import Conflict, HomeError
 from cortex.home import Home
+
+# `holder` takes the lock for a moment to see whether it is free; that is no daemon.
+_GLANCE_S = 0.25
 
 
 class HomeHeld(Conflict):
@@ -31,7 +35,7 @@ class HomeLock:
         except OSError as error:
             raise HomeError(f"cannot use {home.lock}: {error.strerror}") from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(handle)
             pid = f"{os.getpid()}\n".encode()
             os.ftruncate(handle, 0)
             os.pwrite(handle, pid, 0)
@@ -42,13 +46,29 @@ class HomeLock:
             raise HomeHeld(home, pid.decode("ascii", "replace").strip() or "unknown") from None
         except OSError as error:
             os.close(handle)
-            raise HomeError(f"cannot write to the home {home}: {error.strerror}") from error
+            raise HomeError(
+                f"cannot write to the home {home}: {error.strerror}",
+                hint="see whether its disk is full or read-only",
+            ) from error
         return cls(home, handle)
 
     def release(self) -> None:
         """Give the lock back."""
         Path(self._home.pid).unlink(missing_ok=True)
         os.close(self._handle)
+
+
+def _lock(handle: int) -> None:
+    deadline = time.monotonic() + _GLANCE_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def holder(home: Home) -> int | None:

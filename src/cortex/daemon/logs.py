@@ -12,6 +12,13 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _PrivateRotatingFile(RotatingFileHandler):
+    def doRollover(self) -> None:  # noqa: N802
+        if self.backupCount == 0:
+            # The standard library would go on writing to the same file, for ever.
+            os.truncate(self.baseFilename, 0)
+            return
+        super().doRollover()
+
     def _open(self):  # noqa: ANN202  # as in the standard library
         return open(
             self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=_private

@@ -43,7 +43,7 @@ _SERVICE_STATES: Mapping[str, ServiceState] = {
 
 
 class StatusPipe:
-    """Tells whoever started us how it went: `ready`, `held PID` or `error TEXT`, once."""
+    """Tells whoever started us how it went, once: see `Launcher._watch` for the words."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         handle = environ.get(STATUS_VARIABLE)
@@ -75,7 +75,8 @@ def run_daemon(
 ) -> int:
     """Run the daemon until it is told to stop; returns the exit code."""
     status = StatusPipe(environ)
-    if status.is_open and os.fork() > 0:
+    is_detached = status.is_open
+    if is_detached and os.fork() > 0:
         os._exit(0)  # whoever started us need not live as long as we do, nor bury us
     os.umask(0o077)
     try:
@@ -83,7 +84,7 @@ def run_daemon(
         lock = HomeLock.acquire(home)
         try:
             loaded = load_settings(home=Path(home.root), config=config, environ=environ)
-            configure_logs(home, loaded.settings.logs, to_stderr=not status.is_open)
+            configure_logs(home, loaded.settings.logs, to_stderr=not is_detached)
             flush_traces = configure_traces(loaded.settings.telemetry)
             anyio.run(_serve, home, loaded, status, extensions)
             flush_traces()
@@ -91,18 +92,18 @@ def run_daemon(
             lock.release()
     except HomeHeld as error:
         status.say(f"held {error.pid}")
-        return _complain(error.message, 1)
+        problem, code = str(error), 1
     except LaunchFailed as error:
-        status.say(f"error {error}")
-        return _complain(str(error), 1)
+        problem, code = str(error), error.exit_code
     except CortexError as error:
-        status.say(f"error {error}")
-        return _complain(str(error), exit_code(error))
-    return 0
-
-
-def _complain(problem: str, code: int) -> int:
-    log.error("not started: %s", problem)
+        problem, code = str(error), exit_code(error)
+    except OSError as error:
+        problem, code = f"cannot use the home {home}: {error}", 1
+    else:
+        return 0
+    status.say(f"error {code} {problem}")
+    if is_detached:
+        log.error("not started: %s", problem)
     sys.stderr.write(f"cortex: {problem}\n")
     return code
 
@@ -185,10 +186,11 @@ async def _open_sockets(
 
 async def _obey_signals(stop: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async for _ in signals:
-            if stop.is_set():
-                os._exit(1)  # asked twice: at once
-            stop.set()
+        # Counted apart from `cortex down`: one signal after it is not yet impatience.
+        await anext(signals)
+        stop.set()
+        await anext(signals)
+        os._exit(1)
 
 
 def _services(jobs: Sequence[Job]) -> list[ServiceStatus]:

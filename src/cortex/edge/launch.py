@@ -7,6 +7,7 @@ kernel gives back lets one of them start the daemon, and the others wait for its
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 import sys
 import time
@@ -26,6 +27,10 @@ START_TIMEOUT_S = 60.0
 class LaunchFailed(Exception):
     """No daemon can be had; the message is one line for a person."""
 
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # what a command that needs the daemon exits with
+
 
 def connect(home: Home) -> tuple[_socket.socket, str] | None:
     """Connect to the daemon and return socket and secret, or None if none listens."""
@@ -43,10 +48,15 @@ def _connect_port(home: Home) -> tuple[_socket.socket, str] | None:
     """Connect where there are no unix sockets: a loopback port, and a secret only we can read."""
     try:
         with open(home.port_file, encoding="ascii") as file:
-            port, secret = file.read().split()
+            text, secret = file.read().split()
+            port = int(text)
     except FileNotFoundError:
         return None
-    return _connect(_socket.AF_INET, ("127.0.0.1", int(port)), secret)
+    except (OSError, ValueError) as error:
+        raise LaunchFailed(
+            f"cannot read port and secret from {home.port_file}; remove it and try again"
+        ) from error
+    return _connect(_socket.AF_INET, ("127.0.0.1", port), secret)
 
 
 def _connect(family: int, address: Any, secret: str) -> tuple[_socket.socket, str] | None:
@@ -58,7 +68,9 @@ def _connect(family: int, address: Any, secret: str) -> tuple[_socket.socket, st
         return None
     except OSError as error:
         channel.close()
-        raise LaunchFailed(f"cannot reach the daemon at {address}: {error.strerror}") from error
+        raise LaunchFailed(
+            f"cannot reach the daemon at {address}: {error.strerror}; {_advice(error)}"
+        ) from error
     return channel, secret
 
 
@@ -116,7 +128,10 @@ class Launcher:
         prepare(self._home)
         if self._lock is None:
             self._raise_if_others_failed()
-            lock = os.open(self._home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                lock = os.open(self._home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise _unusable(self._home, error) from error
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -126,6 +141,9 @@ class Launcher:
         dropped = () if self._keep_environ else SESSION_VARIABLES
         environ = {key: value for key, value in os.environ.items() if key not in dropped}
         environ["CORTEX_HOME"] = self._home.root
+        if environ.get("CORTEX_CONFIG"):
+            # The daemon starts in another folder than the one this name was written for.
+            environ["CORTEX_CONFIG"] = os.path.abspath(os.path.expanduser(environ["CORTEX_CONFIG"]))
         self._status, theirs = os.pipe()
         environ[STATUS_VARIABLE] = str(theirs)
         try:
@@ -153,12 +171,13 @@ class Launcher:
         try:
             if os.stat(self._home.start_error).st_mtime > self._began:
                 with open(self._home.start_error, encoding="utf-8") as file:
-                    raise LaunchFailed(file.read().strip())
+                    code, _, problem = file.read().strip().partition(" ")
+                raise LaunchFailed(problem, int(code))
         except FileNotFoundError:
             return
 
     def _watch(self) -> None:
-        """Read what the starting daemon says: nothing yet, `ready`, `held PID` or `error TEXT`."""
+        """Read what the starting daemon says: `ready`, `held PID` or `error EXIT_CODE TEXT`."""
         if self._status is None or self._child is None:
             return
         try:
@@ -169,18 +188,25 @@ class Launcher:
         if chunk:
             return
         word, _, text = self._said.decode("utf-8", "replace").strip().partition(" ")
-        code = self._child.poll()
-        self.close()
-        if word == "ready":
-            return
         if word == "held":
             self._holder = text
-            return
-        problem = text if word == "error" else f"the daemon ended at once (exit code {code})"
-        hint = "" if word == "error" else f"; see {self._home.crash_file}"
-        with open(self._home.start_error, "w", encoding="utf-8", opener=_private) as file:
-            file.write(problem + hint)
-        raise LaunchFailed(problem + hint)
+        elif word != "ready":
+            code, _, problem = text.partition(" ")
+            if word != "error":
+                code = "1"
+                problem = f"the daemon ended before it was ready; see {self._home.crash_file}"
+            # Told before the lock is given back: who takes it next must not try the same again.
+            self._tell_others(f"{code} {problem}")
+            self.close()
+            raise LaunchFailed(problem, int(code))
+        self.close()
+
+    def _tell_others(self, text: str) -> None:
+        try:
+            with open(self._home.start_error, "w", encoding="utf-8", opener=_private) as file:
+                file.write(text)
+        except OSError:
+            return  # a full disk: each finds out by itself
 
 
 def prepare(home: Home) -> None:
@@ -188,16 +214,34 @@ def prepare(home: Home) -> None:
     try:
         for folder in (home.root, home.run, home.logs):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
-                owner = os.stat(folder).st_uid
-                raise LaunchFailed(f"{folder} belongs to another user (uid {owner})")
+            owner = os.stat(folder).st_uid
+            if hasattr(os, "getuid") and owner != os.getuid():
+                raise LaunchFailed(
+                    f"{folder} belongs to another user (uid {owner});"
+                    " set CORTEX_HOME to a folder of yours"
+                )
+            # Asked before the mode is set: who took the right to write away meant it.
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise LaunchFailed(
+                    f"{folder} is not writable; chmod u+rwx it, or set CORTEX_HOME to another"
+                )
             os.chmod(folder, 0o700)
-        if not os.access(home.run, os.W_OK | os.X_OK):
-            raise LaunchFailed(f"the home {home.root} is not writable")
     except (FileExistsError, NotADirectoryError):
-        raise LaunchFailed(f"the home {home.root} is not a folder") from None
+        raise LaunchFailed(
+            f"the home {home.root} is not a folder; set CORTEX_HOME to one"
+        ) from None
     except OSError as error:
-        raise LaunchFailed(f"cannot use the home {home.root}: {error.strerror}") from error
+        raise _unusable(home, error) from error
+
+
+def _unusable(home: Home, error: OSError) -> LaunchFailed:
+    return LaunchFailed(f"cannot use the home {home.root}: {error.strerror}; {_advice(error)}")
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on its disk"
+    return "set CORTEX_HOME to a folder you can write to"
 
 
 def wait(home: Home, command: Sequence[str], *, keep_environ: bool = False) -> tuple[Any, str]:

@@ -63,6 +63,7 @@ async def _listen_port(home: Home) -> Endpoint:
     secret = secrets.token_urlsafe(32)
     # Written under another name and renamed: a reader sees the whole of it or nothing.
     draft = Path(f"{home.port_file}.new")
+    draft.unlink(missing_ok=True)
     draft.touch(mode=0o600)
     draft.write_text(f"{port} {secret}\n", "ascii")
     draft.replace(home.port_file)

@@ -1,5 +1,6 @@
 """From what a model sent to valid arguments: forgiving where the meaning is plain, else exact."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from types import UnionType
@@ -16,6 +17,9 @@ from cortex.gateway.spec import Params
 P = TypeVar("P", bound=Params)
 
 _LISTS = (list, tuple, set, frozenset)
+# A thousand wrong arguments are not answered with a thousand lines, nor a long name with itself.
+_MAX_ISSUES = 20
+_MAX_PATH = 128
 
 
 def validate(model: type[P], raw: object) -> P:
@@ -28,9 +32,10 @@ def validate(model: type[P], raw: object) -> P:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        issues = [_issue(model, dict(details)) for details in error.errors(include_url=False)]
+        found = error.errors(include_url=False, include_input=False)
+        issues = [_issue(model, dict(details)) for details in found[:_MAX_ISSUES]]
         first = issues[0]
-        more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise InvalidParams(f"{first['path']}: {first['message']}{more}", issues=issues) from None
 
 
@@ -84,23 +89,21 @@ def _wants(annotation: object, kinds: tuple[type, ...]) -> bool:
 
 
 def _clamped(known: FieldInfo, value: object) -> object:
-    number = _number(value)
+    low = [cast("float", b.ge) for b in known.metadata if isinstance(b, annotated_types.Ge)]
+    high = [cast("float", b.le) for b in known.metadata if isinstance(b, annotated_types.Le)]
+    # Without a bound nothing is read as a number: "42" is a fine text to search for.
+    number = _number(value) if low or high else None
     if number is None:
         return value
-    for bound in known.metadata:
-        if isinstance(bound, annotated_types.Ge):
-            number = max(number, cast("float", bound.ge))
-        elif isinstance(bound, annotated_types.Le):
-            number = min(number, cast("float", bound.le))
-    return number
+    return min([max([number, *low]), *high])
 
 
 def _number(value: object) -> float | None:
     if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            return None
+        for read in (int, float):
+            with contextlib.suppress(ValueError):
+                return read(value)
+        return None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     return None
@@ -108,8 +111,9 @@ def _number(value: object) -> float | None:
 
 def _issue(model: type[Params], details: dict[str, Any]) -> dict[str, object]:
     path = ".".join(str(part) for part in details["loc"]) or "arguments"
+    context = details.get("ctx", {})
     issue: dict[str, object] = {
-        "path": path,
+        "path": path[:_MAX_PATH],
         "code": details["type"],
         "message": details["msg"],
     }
@@ -117,6 +121,7 @@ def _issue(model: type[Params], details: dict[str, Any]) -> dict[str, object]:
     if details["type"] == "extra_forbidden":
         accepted = sorted(f.alias or name for name, f in model.model_fields.items())
         issue |= {"message": "is not an argument of this tool", "accepted": accepted}
-    context = details.get("ctx", {})
+    elif details["type"] == "union_tag_invalid":  # the one message of pydantic that quotes
+        issue |= {"message": f"must name one of {context['expected_tags']}"}
     issue |= {key: context[key] for key in ("expected", "ge", "le", "gt", "lt") if key in context}
     return issue

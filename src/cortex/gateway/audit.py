@@ -87,7 +87,10 @@ class AuditTrail:
 
 def digest_of(arguments: object) -> str:
     """Return the SHA-256 of the arguments as sent, whatever they are."""
-    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=str)
+    try:
+        text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=str)
+    except (RecursionError, TypeError, ValueError):  # too deep, mixed keys, or a circle
+        text = "not JSON"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -95,13 +98,18 @@ def _body(facts: CallFacts) -> dict[str, Any]:
     caller = facts.caller
     return {
         "call_id": facts.call_id,
-        "tool": facts.tool[:_MAX_TEXT],
+        "tool": _text(facts.tool),
         "principal": caller.principal,
-        "client": caller.client[:_MAX_TEXT],
+        "client": _text(caller.client),
         "transport": caller.transport,
         "session_id": caller.session_id,
         "input_digest": facts.input_digest,
     }
+
+
+def _text(sent: str) -> str:
+    """Return a text of the caller as a record can hold it: short, and free of half characters."""
+    return sent[:_MAX_TEXT].encode("utf-8", "replace").decode()
 
 
 def _safe_input(spec: ToolSpec, params: Params) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """Answers that may be given again: by tool, validated arguments, principal and generation."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import cachetools
-import orjson
 
 from cortex.clock import Clock
-from cortex.gateway.spec import Params, Result, ToolSpec
+from cortex.gateway.spec import Caller, Params, Result, ToolSpec
 
 MAX_BYTES = 32 * 1024 * 1024
 
@@ -53,10 +53,13 @@ class ResultCache:
         )
 
     @staticmethod
-    def key(spec: ToolSpec, params: Params, principal: str, generation: int) -> str:
+    def key(spec: ToolSpec, params: Params, caller: Caller, generation: int) -> str:
         """Name an answer by everything it depends on."""
-        parts: list[Any] = [spec.name, params.model_dump(mode="json"), principal, generation]
-        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        # A tool may look at where its session runs: two projects of one user are two answers.
+        place = [caller.principal, caller.cwd, dict(caller.environ)]
+        parts: list[Any] = [spec.name, params.model_dump(mode="json"), place, generation]
+        # Not orjson: it has no word for infinity and writes it as null, and no large integers.
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def get(self, key: str) -> Result | None:
         """Return the answer if it is still fresh."""

@@ -15,6 +15,7 @@ from cortex.errors import (
     CortexError,
     DeadlineExceeded,
     InternalError,
+    InvalidParams,
     SizeLimitExceeded,
 )
 from cortex.gateway import arguments
@@ -136,7 +137,10 @@ class Pipeline:
 
     def _validate(self, spec: ToolSpec, raw: object) -> Params:
         max_bytes = spec.policy.max_input_bytes or self.limits.max_input_bytes
-        size_bytes = arguments.size_bytes(raw)
+        try:
+            size_bytes = arguments.size_bytes(raw)
+        except RecursionError:
+            raise InvalidParams("Arguments are nested too deeply") from None
         if size_bytes > max_bytes:
             raise SizeLimitExceeded(
                 f"The arguments of {spec.name}", size_bytes=size_bytes, max_bytes=max_bytes
@@ -147,7 +151,7 @@ class Pipeline:
         self, spec: ToolSpec, params: Params, call: ToolCall, *, ttl_s: float
     ) -> tuple[Result, bool]:
         generation = self._generations.of(spec.toolset)
-        key = self._cache.key(spec, params, call.caller.principal, generation)
+        key = self._cache.key(spec, params, call.caller, generation)
         known = self._cache.get(key)
         if known is not None:
             return known, True

@@ -53,6 +53,11 @@ class Authorizer:
             if not checked.validation_passed:
                 problem = _one_line(checked.errors[0].error)
                 raise SettingsError(f"{policy.origin}: {problem}")
+            if cedarpy.PolicySet.from_str(policy.text).templates():
+                # Nothing here fills a template in: a forbid written as one would forbid nothing.
+                raise SettingsError(
+                    f"{policy.origin}: a template (?principal, ?resource) has no use"
+                )
         self._policies = cedarpy.PolicySet.from_str("\n".join(p.text for p in policies))
         self._entities = cedarpy.Entities.from_json_str(json.dumps(_entities(specs)))
 
@@ -80,14 +85,15 @@ class Authorizer:
         # open the gate, so an error closes it.
         if answer.allowed and not answer.diagnostics.errors:
             return
-        reasons = list(answer.diagnostics.id_annotations_by_reason.values())
+        forbids, names = answer.diagnostics.reasons, answer.diagnostics.id_annotations_by_reason
         if answer.diagnostics.errors:
             reason, hint = (
                 "a policy could not be evaluated",
                 "an operator must mend the policy files",
             )
-        elif reasons:
-            reason = f"policy {', '.join(str(r) for r in reasons)} forbids it"
+        elif forbids:
+            named = ", ".join(_one_line(names.get(policy, "without @id")) for policy in forbids)
+            reason = f"policy {named} forbids it"
             hint = "an operator can change the files named in [policy] files"
         elif spec.policy.mutates and not caller.allow_mutations:
             reason = "changes are switched off in this session"

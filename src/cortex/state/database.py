@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import os
 import sqlite3
 from collections.abc import Callable, Generator
@@ -59,7 +60,7 @@ class Database:
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run `change` inside one IMMEDIATE transaction: all of it, or nothing."""
-        return await self._run(lambda: self.write_now(change))
+        return await self._run(lambda: self._in_transaction(change))
 
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Run `question` on the owner's thread, outside any transaction of ours."""
@@ -67,14 +68,20 @@ class Database:
 
     def write_now(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Do what `write` does on the calling thread: for start-up, with nothing beside it."""
+        return self._guarded(lambda: self._in_transaction(change))
+
+    def _in_transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
         with transaction(self._connection):
             return change(self._connection)
 
     async def _run(self, work: Callable[[], T]) -> T:
+        # Not abandoned on cancel: a transaction that began is finished.
+        return await anyio.to_thread.run_sync(lambda: self._guarded(work), limiter=self._limiter)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
         try:
-            # Not abandoned on cancel: a transaction that began is finished.
-            return await anyio.to_thread.run_sync(work, limiter=self._limiter)
-        except sqlite3.OperationalError as error:
+            return work()
+        except sqlite3.DatabaseError as error:  # the disk, a lock, or damage done while we run
             raise Unavailable(
                 f"{self.path} cannot be used: {error}",
                 hint="see whether its disk is full or read-only",
@@ -91,10 +98,12 @@ def transaction(connection: sqlite3.Connection) -> Generator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk makes SQLite roll back by itself; a refused commit leaves it to us.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def open_or_move_aside(
@@ -103,19 +112,23 @@ def open_or_move_aside(
     """Open the file; if it is damaged keep it under another name, say so, and begin a new one."""
     try:
         return Database.open(path, durability=durability), None
+    # OperationalError is a DatabaseError too, but tells of the disk or a lock, not of damage.
+    except (OSError, sqlite3.OperationalError) as error:
+        raise Unavailable(
+            f"cannot open {path}: {error}",
+            hint="see whether its disk is full or read-only",
+        ) from error
     except sqlite3.DatabaseError as error:
-        # OperationalError is a DatabaseError too, but tells of the disk or a lock, not of damage.
-        if isinstance(error, sqlite3.OperationalError):
-            raise Unavailable(
-                f"cannot open {path}: {error}",
-                hint="see whether its disk is full or read-only",
-            ) from error
         moved = _move_aside(path, clock, str(error))
     return Database.open(path, durability=durability), moved
 
 
 def _move_aside(path: str, clock: Clock, reason: str) -> MovedAside:
-    target = f"{path}.corrupt-{clock.now():%Y%m%dT%H%M%SZ}"
+    stem = target = f"{path}.corrupt-{clock.now():%Y%m%dT%H%M%SZ}"
+    for number in itertools.count(2):
+        if not Path(target).exists():
+            break
+        target = f"{stem}-{number}"  # twice in one second: the first is evidence too
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     for suffix in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cortex.clock import Clock, IdSource, iso_utc
+from cortex.errors import CortexError
 from cortex.state.database import Database, MovedAside, open_or_move_aside
 from cortex.state.ledger import Fault, Ledger, Record
 
@@ -28,16 +29,20 @@ class Journal:
 
         def begin(connection: sqlite3.Connection) -> str:
             ledger.create(connection)
-            first = ledger.after(connection, 0, 1)
-            if not first:
-                body: dict[str, Any] = {"chain": ids.new()}
-                if moved:
-                    body |= {"moved": moved.path, "sha256": moved.sha256, "reason": moved.reason}
-                kind = "restarted" if moved else "created"
-                first = [ledger.append(connection, at=iso_utc(clock.now()), kind=kind, body=body)]
-            return str(first[0].body.get("chain", "unknown"))
+            if ledger.head(connection)[0] > 0:
+                return _chain(connection, ledger)
+            body: dict[str, Any] = {"chain": ids.new()}
+            if moved:
+                body |= {"moved": moved.path, "sha256": moved.sha256, "reason": moved.reason}
+            kind = "restarted" if moved else "created"
+            ledger.append(connection, at=iso_utc(clock.now()), kind=kind, body=body)
+            return str(body["chain"])
 
-        return cls(database, ledger, clock, database.write_now(begin)), moved
+        try:
+            return cls(database, ledger, clock, database.write_now(begin)), moved
+        except CortexError:
+            database.close()
+            raise
 
     async def append(self, kind: str, body: Mapping[str, Any]) -> None:
         """Write one record; when this returns it is on the disk."""
@@ -63,3 +68,14 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def _chain(connection: sqlite3.Connection, ledger: Ledger) -> str:
+    """Return the name in the first record; a chain that was tampered with is opened all the same.
+
+    `verify` says what is wrong with it.
+    """
+    try:
+        return str(ledger.after(connection, 0, 1)[0].body["chain"])
+    except (IndexError, KeyError, TypeError, ValueError, sqlite3.OperationalError):
+        return "unknown"

@@ -109,7 +109,7 @@ class Ledger:
     def head(self, connection: sqlite3.Connection) -> tuple[int, str]:
         """Return number and hash of the newest record; 0 and zeros before the first."""
         row = connection.execute(f"SELECT seq, hash FROM {self._head} WHERE one = 1").fetchone()
-        return int(row[0]), str(row[1])
+        return (int(row[0]), str(row[1])) if row else (0, GENESIS)
 
     def after(self, connection: sqlite3.Connection, seq: int, limit: int) -> list[Record]:
         """Return up to `limit` records that follow record `seq`."""
@@ -126,11 +126,15 @@ class Ledger:
 
     def _faults(self, connection: sqlite3.Connection) -> Iterator[Fault]:
         expected_seq, expected_prev = 1, GENESIS
-        rows = connection.execute(
-            f"SELECT seq, at, kind, body, prev_hash, hash FROM {self._table} ORDER BY seq"
+        # As bytes: text that is no longer UTF-8 would else stop the reading, not be named.
+        columns = ", ".join(
+            f"CAST({name} AS BLOB)" for name in ("at", "kind", "body", "prev_hash", "hash")
         )
-        for row in rows:
-            seq = int(row[0])
+        rows = connection.execute(f"SELECT seq, {columns} FROM {self._table} ORDER BY seq")
+        for raw in rows:
+            seq = int(raw[0])
+            # An undecodable byte becomes a character that no record of ours holds.
+            row = (seq, *(field.decode("utf-8", "surrogateescape") for field in raw[1:]))
             if seq != expected_seq:
                 yield Fault(expected_seq, f"missing: the next record is {seq}")
                 # The hash of the lost record is unknown: the link over the gap is not judged.
@@ -156,7 +160,7 @@ def _broken_seal(row: tuple[Any, ...]) -> Iterator[Fault]:
         record = _record(row)
         sealed = hashlib.sha256(record.canonical()).hexdigest()
         spelling = canonical_json(record.body).decode()
-    except ValueError:  # not JSON, or JSON that has no canonical form
+    except (ValueError, RecursionError):  # not JSON, or JSON that has no canonical form
         yield Fault(seq, "cannot be read")
         return
     if sealed != record.hash:
