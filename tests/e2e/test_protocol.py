@@ -83,10 +83,10 @@ async def over_stdio(box: Sandbox, mode: str) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def over_http(box: Sandbox, mode: str) -> AsyncGenerator[Client]:
+async def over_http(box: Sandbox, mode: str, query: str = "") -> AsyncGenerator[Client]:
     headers = {"Authorization": f"Bearer {box.http_token()}"}
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-        transport = streamable_http_client(box.http_url(), http_client=http)
+        transport = streamable_http_client(box.http_url() + query, http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
 
@@ -141,6 +141,15 @@ async def test_session_sees_only_the_toolsets_it_chose(served: Sandbox) -> None:
         assert {tool["name"].split(".")[0] for tool in tools} == {"system"}
 
 
+async def test_http_client_chooses_toolsets_in_the_address(served: Sandbox) -> None:
+    async with over_http(served, "legacy", "?toolsets=operations") as client:
+        tools = (await client.list_tools()).tools
+        assert {tool.name.split(".")[0] for tool in tools} == {"system"}
+    async with over_http(served, "legacy", "?toolsets=nope") as client:
+        with pytest.raises(MCPError, match="Unknown toolset: nope"):
+            await client.list_tools()
+
+
 async def test_http_needs_a_token_a_local_host_and_a_local_origin(served: Sandbox) -> None:
     url = served.http_url()
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -166,7 +175,7 @@ async def test_http_needs_a_token_a_local_host_and_a_local_origin(served: Sandbo
 async def test_http_beyond_loopback_must_be_said_twice(box: Sandbox) -> None:
     box.configure('[http]\nenabled = true\nbind = "0.0.0.0"\n')
     done = box.run("up")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "token_file" in done.stderr
     assert box.daemon_pid() is None
 

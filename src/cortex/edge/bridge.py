@@ -66,10 +66,11 @@ def _options(arguments: Sequence[str]) -> tuple[list[str] | None, str | None]:
                 raise ValueError(f"{name} needs a value")
             value = rest.pop(0)
         if name == "--config":
-            config = os.path.abspath(os.path.expanduser(value))
+            config = value
         else:
             toolsets = [part.strip() for part in value.split(",") if part.strip()]
-    return toolsets, config
+    config = config or os.environ.get("CORTEX_CONFIG")
+    return toolsets, os.path.abspath(os.path.expanduser(config)) if config else None
 
 
 class Bridge:
@@ -96,7 +97,6 @@ class Bridge:
         self._from_daemon = Lines(_skip)
         self._daemon: _socket.socket | None = None
         self._launcher: Launcher | None = None
-        self._was_connected = False
         self._retry_at = 0.0
         self._ends_at: float | None = None
 
@@ -104,7 +104,7 @@ class Bridge:
         """Copy until stdin has ended and what was asked is answered, or a moment has passed."""
         try:
             while not self._is_done():
-                if self._daemon is None and (self._relay.has_pending or not self._was_connected):
+                if self._needs_daemon():
                     self._reach_daemon()
                 self._turn()
         except BrokenPipeError:
@@ -115,6 +115,10 @@ class Bridge:
             if self._daemon is not None:
                 self._daemon.close()
         return 0
+
+    def _needs_daemon(self) -> bool:
+        relay = self._relay
+        return self._daemon is None and (relay.has_pending or not relay.was_welcomed)
 
     def _is_done(self) -> bool:
         if self._ends_at is None or self._relay.to_agent:
@@ -130,18 +134,21 @@ class Bridge:
             reached = self._launcher.step()
         except LaunchFailed as error:
             self._launcher = None
-            if not self._was_connected:
-                raise
-            _log(str(error))
-            self._relay.give_up(f"The daemon cannot be started: {error}")
-            self._retry_at = time.monotonic() + _RETRY_S
+            self._be_refused(str(error))
             return
         if reached is not None:
             self._launcher = None
             self._daemon, secret = reached
-            self._was_connected = True
             self._from_daemon = Lines(_skip)
             self._relay.connected(self._hello(secret))
+
+    def _be_refused(self, problem: str) -> None:
+        """End if the session never began; else answer what waits and try again when asked."""
+        if not self._relay.was_welcomed:
+            raise LaunchFailed(problem)
+        _log(problem)
+        self._relay.give_up(f"The daemon cannot be reached: {problem}")
+        self._retry_at = time.monotonic() + _RETRY_S
 
     def _hello(self, secret: str) -> bytes:
         environ = {key: os.environ[key] for key in SESSION_VARIABLES if key in os.environ}
@@ -182,7 +189,7 @@ class Bridge:
             self._read_agent()
 
     def _patience(self) -> float | None:
-        if self._daemon is None and (self._relay.has_pending or not self._was_connected):
+        if self._needs_daemon():
             return 0.01
         if self._ends_at is not None:
             return max(0.0, self._ends_at - time.monotonic())
@@ -206,12 +213,12 @@ class Bridge:
             chunk = b""
         for line in self._from_daemon.feed(chunk):
             self._relay.from_daemon(line)
-        if self._relay.refusal is not None:
-            raise LaunchFailed(self._relay.refusal)
         if not chunk:
             daemon.close()
             self._daemon = None
             self._relay.lost()
+            if self._relay.refusal is not None:
+                self._be_refused(self._relay.refusal)
 
     def _write_daemon(self, daemon: _socket.socket) -> None:
         try:

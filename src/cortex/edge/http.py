@@ -9,7 +9,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
@@ -21,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cortex.clock import Clock
 from cortex.edge.mcp_server import McpServer
 from cortex.edge.relay import MAX_LINE_BYTES
-from cortex.edge.session import Session
+from cortex.edge.session import Session, chosen_toolsets
 from cortex.edge.wire import error_object
 from cortex.errors import CortexError, SettingsError, Unavailable
 from cortex.settings.models import HttpSettings
@@ -184,15 +183,16 @@ async def _health(_request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def http_session(request: Request, clock: Clock, *, allow_mutations: bool) -> Session:
-    """Return the session an HTTP request belongs to."""
-    headers: Any = request.headers
+def http_session(
+    request: Request, clock: Clock, *, toolsets: frozenset[str], allow_mutations: bool
+) -> Session:
+    """Return the session an HTTP request belongs to; `/mcp?toolsets=a,b` offers only these."""
     wanted = request.query_params.get("toolsets")
     return Session(
-        session_id=str(headers.get("mcp-session-id", "")),
+        session_id=request.headers.get("mcp-session-id", ""),
         principal=str(request.scope[_PRINCIPAL]),
         transport="http",
         opened_at=clock.now(),
-        toolsets=frozenset(wanted.split(",")) if wanted else None,
+        toolsets=chosen_toolsets(wanted.split(",") if wanted else None, toolsets),
         allow_mutations=allow_mutations,
     )

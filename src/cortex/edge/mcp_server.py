@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from cortex.edge.schema import published_schema
 from cortex.edge.session import Session
-from cortex.edge.wire import error_object, jsonrpc_code
+from cortex.edge.wire import INVALID_PARAMS, error_object, jsonrpc_code
 from cortex.errors import CortexError
 from cortex.gateway.pipeline import Answer, Pipeline
 from cortex.gateway.spec import ToolSpec
@@ -89,9 +89,9 @@ class McpServer:
         except CortexError as error:
             spec = self._pipeline.registry.find(name)
             code = jsonrpc_code(error, spec.policy.failure if spec else "result")
-            if code is not None:
-                raise MCPError(code, str(error), data=error_object(error)) from error
-            return _error_result(error)
+            if code is None:
+                return _error_result(error)
+            raise _protocol_error(code, error) from error
         return _result(answer)
 
     async def _audit_malformed_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -107,12 +107,19 @@ class McpServer:
     def _session(self, ctx: Context) -> Session:
         if isinstance(ctx.lifespan_context, Session):
             return ctx.lifespan_context
-        return self._http_session(cast("Request", ctx.request))
+        try:
+            return self._http_session(cast("Request", ctx.request))
+        except CortexError as error:
+            raise _protocol_error(INVALID_PARAMS, error) from error
 
     def _uses_dots(self, client_name: str) -> bool:
         if self._tool_names == "auto":
             return client_name.lower() not in _REFUSES_DOTS
         return self._tool_names == "dots"
+
+
+def _protocol_error(code: int, error: CortexError) -> MCPError:
+    return MCPError(code, str(error), data=error_object(error))
 
 
 def _published(spec: ToolSpec) -> types.Tool:

@@ -47,6 +47,7 @@ class Relay:
         self._is_connected = False
         self._read_only: frozenset[str] | None = None
         self.refusal: str | None = None  # why the daemon will not have this session
+        self.was_welcomed = False  # some daemon had it
         self._handshake: bytes | None = None  # the agent's `initialize`, once it was answered
         self._initialized: bytes | None = None
         self._is_shaking = False
@@ -137,6 +138,7 @@ class Relay:
             self.refusal = welcome["error"]["message"]
         else:
             self._read_only = frozenset(welcome["read_only"])
+            self.was_welcomed = True
 
     # The daemon comes and goes.
 
@@ -144,6 +146,7 @@ class Relay:
         """Begin a connection: say hello, repeat the handshake, then what was unanswered."""
         self._epoch += 1
         self._is_connected = True
+        self.refusal = None
         self._sent = 0
         self.to_daemon = bytearray(hello)
         if self._handshake is not None:

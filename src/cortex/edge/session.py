@@ -1,10 +1,21 @@
 """What the daemon knows of one open connection."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from cortex.errors import NotFound
 from cortex.gateway.spec import Caller, Transport
+
+
+def chosen_toolsets(names: Iterable[str] | None, known: frozenset[str]) -> frozenset[str] | None:
+    """Return the toolsets a session asked for, None for all; one there is not is an error."""
+    if names is None:
+        return None
+    chosen = frozenset(names)
+    for name in sorted(chosen - known):
+        raise NotFound("toolset", name, known=sorted(known))
+    return chosen
 
 
 @dataclass(slots=True, kw_only=True)

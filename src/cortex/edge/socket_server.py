@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -19,7 +20,7 @@ from cortex.clock import Clock, IdSource
 from cortex.edge.listen import Endpoint, peer_uid
 from cortex.edge.mcp_server import McpServer
 from cortex.edge.relay import PROTOCOL, Lines
-from cortex.edge.session import Session
+from cortex.edge.session import Session, chosen_toolsets
 from cortex.edge.wire import error_object
 from cortex.errors import Conflict, CortexError, InvalidParams, NotFound
 from cortex.gateway.spec import Transport
@@ -28,6 +29,7 @@ from cortex.home import SESSION_VARIABLES
 log = logging.getLogger(__name__)
 
 _HELLO_TIMEOUT_S = 5.0
+_SWITCH = "CORTEX_MCP_ALLOW_MUTATIONS"
 _CHUNK_BYTES = 256 * 1024
 
 Control = Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]
@@ -54,6 +56,7 @@ class Welcome:
     read_only: tuple[str, ...]
     toolsets: frozenset[str]
     max_sessions: int
+    allow_mutations: bool
 
 
 class SocketServer:
@@ -145,17 +148,12 @@ class SocketServer:
                 hint="[limits] max_sessions allows more",
             )
         config = hello.get("config")
-        if config is not None and config != welcome.config:
+        if config is not None and not _is_same_file(config, welcome.config):
             raise Conflict(
                 f"the daemon of this home (pid {welcome.pid}) runs with"
                 f" {welcome.config or 'no configuration file'}, not with {config}",
                 hint="stop it with `cortex down`, or use another CORTEX_HOME",
             )
-        toolsets = hello.get("toolsets")
-        if toolsets is not None:
-            unknown = sorted({str(name) for name in toolsets} - welcome.toolsets)
-            if unknown:
-                raise NotFound("toolset", unknown[0], known=sorted(welcome.toolsets))
         environ = {k: str(v) for k, v in hello["environ"].items() if k in SESSION_VARIABLES}
         transport: Transport = "cli" if hello.get("role") == "cli" else "stdio"
         return Session(
@@ -165,10 +163,13 @@ class SocketServer:
             opened_at=self._clock.now(),
             cwd=hello.get("cwd"),
             pid=hello.get("pid"),
-            toolsets=frozenset(map(str, toolsets)) if toolsets is not None else None,
+            toolsets=chosen_toolsets(hello.get("toolsets"), welcome.toolsets),
             environ=environ,
-            # Exactly this word; `1` and `TRUE` do not open it.
-            allow_mutations=environ.get("CORTEX_MCP_ALLOW_MUTATIONS") == "true",
+            # Exactly this word; `1` and `TRUE` do not open it. A session that says nothing has
+            # what the operator's settings give to all.
+            allow_mutations=(
+                environ[_SWITCH] == "true" if _SWITCH in environ else welcome.allow_mutations
+            ),
         )
 
     async def _serve_session(self, connection: Connection, lines: AsyncIterator[bytes]) -> None:
@@ -261,6 +262,10 @@ def _hello(line: bytes) -> dict[str, Any]:
         )
     hello.setdefault("environ", {})
     return cast("dict[str, Any]", hello)
+
+
+def _is_same_file(one: str, other: str | None) -> bool:
+    return other is not None and Path(one).resolve() == Path(other).resolve()
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:

@@ -252,8 +252,9 @@ class PolicySettings(_Slice):
     allow_mutations: Annotated[
         bool,
         Field(
-            description="Let tools change things, not only read them. "
-            "`CORTEX_MCP_ALLOW_MUTATIONS` counts only where it is exactly `true`."
+            description="Let every session change things, not only read them. One session is "
+            "let alone by `CORTEX_MCP_ALLOW_MUTATIONS` in the environment of its `cortex mcp`, "
+            "which counts only where it is exactly `true`."
         ),
     ] = False
 
