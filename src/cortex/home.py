@@ -58,6 +58,11 @@ class Home:
         return os.path.join(self.root, "logs")
 
     @property
+    def temporary(self) -> str:
+        """Folder of files that live as long as a statement."""
+        return os.path.join(self.run, "tmp")
+
+    @property
     def socket(self) -> str:
         """The daemon's unix socket."""
         return os.path.join(self.run, "cortexd.sock")

@@ -155,8 +155,11 @@ def _print_status(answer: dict[str, Any]) -> None:
         click.secho(f"! {notice}", fg="yellow")
     click.echo()
     print_table(
-        ["JOB", "STATE", "RESTARTS", "LAST ERROR"],
-        [[j["name"], j["state"], j["restarts"], j["lastError"] or ""] for j in answer["jobs"]],
+        ["JOB", "OWNER", "STATE", "RESTARTS", "LAST ERROR"],
+        [
+            [j["name"], j["owner"], j["state"], j["restarts"], j["lastError"] or ""]
+            for j in answer["jobs"]
+        ],
     )
     click.echo()
     if answer["sessions"]:

@@ -25,6 +25,7 @@ class Job:
     """One job and how it is doing."""
 
     name: str
+    owner: str  # the room that knows what it does
     work: Callable[[], Awaitable[None]]
     state: JobState = "stopped"
     restarts: int = 0
@@ -39,9 +40,9 @@ class Jobs:
         self._clock = clock
         self._jobs: list[Job] = []
 
-    def add(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    def add(self, name: str, work: Callable[[], Awaitable[None]], *, owner: str) -> None:
         """Add a job; it starts with `run`."""
-        self._jobs.append(Job(name, work))
+        self._jobs.append(Job(name, owner, work))
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs)

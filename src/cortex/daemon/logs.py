@@ -11,7 +11,9 @@ from cortex.settings.models import LogSettings
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class _PrivateRotatingFile(RotatingFileHandler):
+class PrivateRotatingFile(RotatingFileHandler):
+    """Files of mode 0600, of which no more than `backupCount` and one are kept."""
+
     def doRollover(self) -> None:  # noqa: N802
         if self.backupCount == 0:
             # The standard library would go on writing to the same file, for ever.
@@ -32,7 +34,7 @@ def _private(path: str, flags: int) -> int:
 def configure_logs(home: Home, settings: LogSettings, *, to_stderr: bool) -> None:
     """Send all logging to the home's log file, and to stderr when somebody watches."""
     handlers: list[logging.Handler] = [
-        _PrivateRotatingFile(
+        PrivateRotatingFile(
             home.log_file, maxBytes=settings.max_bytes, backupCount=settings.backups
         )
     ]
@@ -44,5 +46,7 @@ def configure_logs(home: Home, settings: LogSettings, *, to_stderr: bool) -> Non
         handler.setFormatter(formatter)
         root.addHandler(handler)
     root.setLevel(settings.level.upper())
+    # What it warns of, it raises as well; a person who starts us by hand gets one line.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     # A disk that is full must not turn each log line into a traceback on stderr.
     logging.raiseExceptions = False

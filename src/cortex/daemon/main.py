@@ -3,8 +3,11 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from cortex.edge.listen import listen
 from cortex.edge.mcp_server import McpServer
 from cortex.edge.socket_server import SocketServer, Welcome
 from cortex.edge.wire import exit_code
-from cortex.errors import CortexError
+from cortex.errors import CortexError, HomeError
 from cortex.home import Home
 from cortex.settings.load import LoadedSettings, load_settings
 from cortex.store.audit_log import AuditLogTable
@@ -34,6 +37,8 @@ from cortex.version import __version__
 log = logging.getLogger(__name__)
 
 DRAIN_S = 10.0
+# Draining and closing together end before `cortex down` loses its patience.
+_CLOSE_S = 3.0
 _SERVICE_STATES: Mapping[str, ServiceState] = {
     "running": "running",
     "backoff": "degraded",
@@ -83,6 +88,7 @@ def run_daemon(
         prepare(home)
         lock = HomeLock.acquire(home)
         try:
+            _use_private_folder(home)
             loaded = load_settings(home=Path(home.root), config=config, environ=environ)
             configure_logs(home, loaded.settings.logs, to_stderr=not is_detached)
             flush_traces = configure_traces(loaded.settings.telemetry)
@@ -108,6 +114,16 @@ def run_daemon(
     return code
 
 
+def _use_private_folder(home: Home) -> None:
+    """Keep temporary files (an insert is one) in the home, and clear what a crash left there."""
+    shutil.rmtree(home.temporary, ignore_errors=True)
+    try:
+        Path(home.temporary).mkdir(mode=0o700)
+    except OSError as error:
+        raise HomeError(f"cannot write to the home {home}: {error.strerror}") from error
+    tempfile.tempdir = home.temporary
+
+
 async def _serve(
     home: Home, loaded: LoadedSettings, status: StatusPipe, extensions: Sequence[Extension]
 ) -> None:
@@ -115,15 +131,19 @@ async def _serve(
     jobs: list[Job] = []
     app = await build(settings, home, services=lambda: _services(jobs), extensions=extensions)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(app.close)
+        stack.push_async_callback(_close, app)
         supervisor = Jobs(app.clock)
-        supervisor.add("machine", app.cpu_history.run)
-        supervisor.add("audit", AuditMirror(app.journal, AuditLogTable(app.engine)).run)
+        supervisor.add("machine", app.cpu_history.run, owner="operations")
+        mirror = AuditMirror(app.journal, AuditLogTable(app.engine))
+        supervisor.add("audit", mirror.run, owner="daemon")
         server = McpServer(
             app.pipeline,
             tool_names=settings.mcp.tool_names,
             http_session=lambda request: http_session(
-                request, app.clock, allow_mutations=settings.policy.allow_mutations
+                request,
+                app.clock,
+                toolsets=app.pipeline.registry.toolsets(),
+                allow_mutations=settings.policy.allow_mutations,
             ),
         )
         http: HttpServer | None = None
@@ -132,7 +152,7 @@ async def _serve(
             endpoint = open_endpoint(settings.http, home.http_token)
             http = HttpServer(endpoint, server)
             report.http_url = endpoint.url
-            supervisor.add("http", http.run)
+            supervisor.add("http", http.run, owner="edge")
         jobs.extend(supervisor)
         stop = anyio.Event()
         sockets = await _open_sockets(home, loaded, app, server, report=report, stop=stop)
@@ -150,6 +170,19 @@ async def _serve(
             await sockets.drain(DRAIN_S)
             group.cancel_scope.cancel()
     log.info("stopped")
+
+
+async def _close(app: App) -> None:
+    """Close everything; a server that does not answer may not hold us for its whole timeout."""
+    last = threading.Timer(_CLOSE_S, _leave)
+    last.daemon = True  # never cancelled: threads that wait for the store outlive `app.close`
+    last.start()
+    await app.close()
+
+
+def _leave() -> None:
+    log.warning("stopped without the store: it did not close within %g s", _CLOSE_S)
+    os._exit(0)
 
 
 async def _open_sockets(
@@ -174,6 +207,7 @@ async def _open_sockets(
         read_only=tuple(sorted({n for s in read_only for n in (s.name, s.underscored)})),
         toolsets=app.pipeline.registry.toolsets(),
         max_sessions=loaded.settings.limits.max_sessions,
+        allow_mutations=loaded.settings.policy.allow_mutations,
     )
     control = {
         "status": report.status,

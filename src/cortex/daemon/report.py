@@ -53,6 +53,7 @@ class Report:
             "jobs": [
                 {
                     "name": job.name,
+                    "owner": job.owner,
                     "state": job.state,
                     "since": iso_utc(job.since) if job.since else None,
                     "restarts": job.restarts,

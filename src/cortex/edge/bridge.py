@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], *, command: Sequence[str] | None = None) -> i
         return bridge.run()
     except LaunchFailed as error:
         _log(str(error))
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
 
@@ -134,7 +134,7 @@ class Bridge:
             reached = self._launcher.step()
         except LaunchFailed as error:
             self._launcher = None
-            self._be_refused(str(error))
+            self._be_refused(error)
             return
         if reached is not None:
             self._launcher = None
@@ -142,11 +142,11 @@ class Bridge:
             self._from_daemon = Lines(_skip)
             self._relay.connected(self._hello(secret))
 
-    def _be_refused(self, problem: str) -> None:
+    def _be_refused(self, problem: LaunchFailed) -> None:
         """End if the session never began; else answer what waits and try again when asked."""
         if not self._relay.was_welcomed:
-            raise LaunchFailed(problem)
-        _log(problem)
+            raise problem
+        _log(str(problem))
         self._relay.give_up(f"The daemon cannot be reached: {problem}")
         self._retry_at = time.monotonic() + _RETRY_S
 
@@ -218,7 +218,7 @@ class Bridge:
             self._daemon = None
             self._relay.lost()
             if self._relay.refusal is not None:
-                self._be_refused(self._relay.refusal)
+                self._be_refused(LaunchFailed(self._relay.refusal))
 
     def _write_daemon(self, daemon: _socket.socket) -> None:
         try:

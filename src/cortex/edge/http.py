@@ -73,15 +73,17 @@ def open_endpoint(settings: HttpSettings, default_token_file: str) -> HttpEndpoi
 def read_tokens(chosen: Path | None, default: str) -> dict[str, str]:
     """Return tokens by name: lines of `NAME TOKEN`; the default file is made when missing."""
     path = chosen or Path(default)
-    if chosen is None and not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(f"local {secrets.token_urlsafe(32)}\n")
     try:
+        if chosen is None and not path.exists():
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w") as file:
+                file.write(f"local {secrets.token_urlsafe(32)}\n")
         mode = path.stat().st_mode & 0o077
         lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"[http] token_file: cannot read {path}: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"[http] token_file: cannot use {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"[http] token_file: {path} is not text") from error
     if mode:
         raise SettingsError(f"[http] token_file: others can read {path}; chmod 600 it")
     tokens: dict[str, str] = {}
@@ -108,7 +110,8 @@ class BearerGate:
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/health":
+        # Everything but start-up and the health of the server: uvicorn offers nothing else here.
+        if scope["type"] != "lifespan" and scope["path"] != "/health":
             name = self._name_of(scope)
             if name is None:
                 refusal = JSONResponse(
@@ -142,6 +145,7 @@ class HttpServer:
             lifespan="on",
             timeout_graceful_shutdown=_DRAIN_S,
             server_header=False,
+            ws="none",
         )
         self._uvicorn = _EmbeddedServer(config)
 

@@ -202,9 +202,11 @@ class Launcher:
         self.close()
 
     def _tell_others(self, text: str) -> None:
+        draft = self._home.start_error + ".new"
         try:
-            with open(self._home.start_error, "w", encoding="utf-8", opener=_private) as file:
+            with open(draft, "w", encoding="utf-8", opener=_private) as file:
                 file.write(text)
+            os.replace(draft, self._home.start_error)
         except OSError:
             return  # a full disk: each finds out by itself
 
@@ -214,11 +216,16 @@ def prepare(home: Home) -> None:
     try:
         for folder in (home.root, home.run, home.logs):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            owner = os.stat(folder).st_uid
-            if hasattr(os, "getuid") and owner != os.getuid():
+            facts = os.stat(folder)
+            if hasattr(os, "getuid") and facts.st_uid != os.getuid():
                 raise LaunchFailed(
-                    f"{folder} belongs to another user (uid {owner});"
+                    f"{folder} belongs to another user (uid {facts.st_uid});"
                     " set CORTEX_HOME to a folder of yours"
+                )
+            # Such as /tmp: not ours to close to everybody else.
+            if facts.st_mode & 0o022:
+                raise LaunchFailed(
+                    f"others may write to {folder}; set CORTEX_HOME to a folder of your own"
                 )
             # Asked before the mode is set: who took the right to write away meant it.
             if not os.access(folder, os.W_OK | os.X_OK):

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from cortex.edge.schema import published_schema
 from cortex.edge.session import Session
 from cortex.edge.wire import INVALID_PARAMS, error_object, jsonrpc_code
-from cortex.errors import CortexError
+from cortex.errors import CortexError, InvalidParams
 from cortex.gateway.pipeline import Answer, Pipeline
 from cortex.gateway.spec import ToolSpec
 from cortex.version import __version__
@@ -81,11 +81,14 @@ class McpServer:
     ) -> types.CallToolResult:
         return await self._call(ctx, params.name, params.arguments)
 
-    async def _call(self, ctx: Context, name: str, arguments: object) -> types.CallToolResult:
+    async def _call(
+        self, ctx: Context, name: str, arguments: object, refusal: CortexError | None = None
+    ) -> types.CallToolResult:
         session = self._session(ctx)
         session.client = _client(ctx)
+        caller = session.caller(session.client)
         try:
-            answer = await self._pipeline.call(name, arguments, session.caller(session.client))
+            answer = await self._pipeline.call(name, arguments, caller, refusal=refusal)
         except CortexError as error:
             spec = self._pipeline.registry.find(name)
             code = jsonrpc_code(error, spec.policy.failure if spec else "result")
@@ -102,7 +105,10 @@ class McpServer:
             if ctx.method != "tools/call":
                 raise
             params = dict(ctx.params or {})
-            return await self._call(ctx, str(params.get("name", "")), params.get("arguments", []))
+            refusal = InvalidParams("tools/call takes a name and an object of arguments")
+            return await self._call(
+                ctx, str(params.get("name", "")), params.get("arguments"), refusal
+            )
 
     def _session(self, ctx: Context) -> Session:
         if isinstance(ctx.lifespan_context, Session):

@@ -75,22 +75,34 @@ class Relay:
             self._pending[message["id"]] = request
         elif method == "notifications/initialized":
             self._initialized = line
-        elif method == "notifications/cancelled":
-            self._note_cancel(message)
+        elif method == "notifications/cancelled" and self._note_cancel(message):
+            return
         self._forward(line, self._pending.get(message.get("id")) if has_id else None)
 
     def _answer_daemon(self, message: dict[str, Any]) -> None:
         """Pass on an answer to a question of the daemon, if that daemon still lives."""
         epoch, _, original = str(message.get("id")).partition(":")
-        if epoch == str(self._epoch) and original:
+        if epoch != str(self._epoch):
+            return
+        try:
             message["id"] = self._parse(original.encode())
-            self._forward(self._dump(message) + b"\n", None)
+        except ValueError:
+            self._log("dropped an answer to a question that nobody asked")
+            return
+        self._forward(self._dump(message) + b"\n", None)
 
-    def _note_cancel(self, message: dict[str, Any]) -> None:
+    def _note_cancel(self, message: dict[str, Any]) -> bool:
+        """Note that nobody waits any more; tell whether that is the end of it."""
         params = message.get("params")
         target = params.get("requestId") if isinstance(params, dict) else None
-        if isinstance(target, str | int) and target in self._pending:
-            self._pending[target].is_cancelled = True
+        request = self._pending.get(target) if isinstance(target, str | int) else None
+        if request is None:
+            return False
+        request.is_cancelled = True
+        if request.end is None:  # no daemon has heard of it
+            del self._pending[target]
+            return True
+        return False
 
     def _forward(self, line: bytes, request: Request | None) -> None:
         if not self._is_connected:

@@ -17,14 +17,13 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from cortex.clock import Clock, IdSource
+from cortex.edge.hello import Hello, read_hello
 from cortex.edge.listen import Endpoint, peer_uid
 from cortex.edge.mcp_server import McpServer
 from cortex.edge.relay import PROTOCOL, Lines
 from cortex.edge.session import Session, chosen_toolsets
 from cortex.edge.wire import error_object
 from cortex.errors import Conflict, CortexError, InvalidParams, NotFound
-from cortex.gateway.spec import Transport
-from cortex.home import SESSION_VARIABLES
 
 log = logging.getLogger(__name__)
 
@@ -111,13 +110,20 @@ class SocketServer:
         return not any(connection.unanswered for connection in self._connections.values())
 
     async def _greet(self, stream: SocketStream) -> None:
+        """Serve one connection; whatever goes wrong in it ends it alone."""
+        try:
+            await self._serve(stream)
+        except Exception:
+            log.exception("a connection failed")
+
+    async def _serve(self, stream: SocketStream) -> None:
         async with stream:
             lines = _lines(stream)
             try:
                 with anyio.fail_after(_HELLO_TIMEOUT_S):
-                    hello = _hello(await anext(lines))
+                    hello = read_hello(await anext(lines))
                 principal = self._principal(stream, hello)
-                if hello.get("role") == "control":
+                if hello.role == "control":
                     await self._serve_control(stream, lines)
                     return
                 session = self._session(principal, hello)
@@ -129,10 +135,9 @@ class SocketServer:
                 return  # somebody looked whether we are here, or left in the middle of hello
             await self._serve_session(Connection(session, stream), lines)
 
-    def _principal(self, stream: SocketStream, hello: Mapping[str, Any]) -> str:
+    def _principal(self, stream: SocketStream, hello: Hello) -> str:
         if self._endpoint.secret:
-            given = str(hello.get("secret", ""))
-            if not hmac.compare_digest(given.encode(), self._endpoint.secret.encode()):
+            if not hmac.compare_digest(hello.secret.encode(), self._endpoint.secret.encode()):
                 raise Conflict("the secret is not that of this daemon")
             return f"uid:{os.getuid() if hasattr(os, 'getuid') else 0}"
         uid = peer_uid(stream.extra(SocketAttribute.raw_socket))
@@ -140,30 +145,28 @@ class SocketServer:
             raise Conflict(f"this daemon serves uid {os.getuid()}, not uid {uid}")
         return f"uid:{uid}"
 
-    def _session(self, principal: str, hello: Mapping[str, Any]) -> Session:
+    def _session(self, principal: str, hello: Hello) -> Session:
         welcome = self._welcome
         if len(self._connections) >= welcome.max_sessions:
             raise Conflict(
                 f"{welcome.max_sessions} sessions are open",
                 hint="[limits] max_sessions allows more",
             )
-        config = hello.get("config")
-        if config is not None and not _is_same_file(config, welcome.config):
+        if hello.config is not None and not _is_same_file(hello.config, welcome.config):
             raise Conflict(
                 f"the daemon of this home (pid {welcome.pid}) runs with"
-                f" {welcome.config or 'no configuration file'}, not with {config}",
+                f" {welcome.config or 'no configuration file'}, not with {hello.config}",
                 hint="stop it with `cortex down`, or use another CORTEX_HOME",
             )
-        environ = {k: str(v) for k, v in hello["environ"].items() if k in SESSION_VARIABLES}
-        transport: Transport = "cli" if hello.get("role") == "cli" else "stdio"
+        environ = hello.session_environ()
         return Session(
             session_id=self._ids.new(),
             principal=principal,
-            transport=transport,
+            transport="cli" if hello.role == "cli" else "stdio",
             opened_at=self._clock.now(),
-            cwd=hello.get("cwd"),
-            pid=hello.get("pid"),
-            toolsets=chosen_toolsets(hello.get("toolsets"), welcome.toolsets),
+            cwd=hello.cwd,
+            pid=hello.pid,
+            toolsets=chosen_toolsets(hello.toolsets, welcome.toolsets),
             environ=environ,
             # Exactly this word; `1` and `TRUE` do not open it. A session that says nothing has
             # what the operator's settings give to all.
@@ -226,13 +229,19 @@ class SocketServer:
     async def _serve_control(self, stream: SocketStream, lines: AsyncIterator[bytes]) -> None:
         async for line in lines:
             try:
-                name = str(orjson.loads(line).get("op"))
-                if name not in self._control:
-                    raise NotFound("command", name, known=sorted(self._control))
-                answer: Mapping[str, Any] = {"ok": await self._control[name]()}
+                answer: Mapping[str, Any] = {"ok": await self._command(line)()}
             except CortexError as error:
                 answer = error_object(error)
             await _send(stream, answer)
+
+    def _command(self, line: bytes) -> Callable[[], Awaitable[Mapping[str, Any]]]:
+        try:
+            name = str(orjson.loads(line)["op"])
+        except (KeyError, TypeError, ValueError):
+            raise InvalidParams('a command is a line such as {"op": "status"}') from None
+        if name not in self._control:
+            raise NotFound("command", name[:64], known=sorted(self._control))
+        return self._control[name]
 
 
 async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:
@@ -247,21 +256,6 @@ async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:
             return
         for line in cut.feed(chunk):
             yield line
-
-
-def _hello(line: bytes) -> dict[str, Any]:
-    try:
-        hello = orjson.loads(line)["cortex"]
-        protocol = int(hello["protocol"])
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        raise InvalidParams("the first line must say hello: this is not an MCP port") from None
-    if protocol != PROTOCOL:
-        raise Conflict(
-            f"the bridge speaks version {protocol} and the daemon version {PROTOCOL}",
-            hint="restart it with `cortex down` and `cortex up`",
-        )
-    hello.setdefault("environ", {})
-    return cast("dict[str, Any]", hello)
 
 
 def _is_same_file(one: str, other: str | None) -> bool:

@@ -1,10 +1,13 @@
 """How often a tool may be called. The counting itself is a part that is passed in."""
 
+import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from cortex.errors import RateLimited
+from cortex.errors import RateLimited, Unavailable
 from cortex.gateway.spec import RateLimit
+
+log = logging.getLogger(__name__)
 
 
 class CallCounter(Protocol):
@@ -23,8 +26,14 @@ class RateLimiter:
 
     async def hit(self, principal: str, tool: str, limit: RateLimit) -> None:
         """Count one call, or raise `RateLimited` with the time after which one is let through."""
-        wait_ms = await self.counter.hit(
-            f"{principal}\n{tool}", calls=limit.calls, window_s=limit.per_s
-        )
+        try:
+            wait_ms = await self.counter.hit(
+                f"{principal}\n{tool}", calls=limit.calls, window_s=limit.per_s
+            )
+        except Unavailable as error:
+            # A full disk: better an agent that reads too often than one that cannot read. A change
+            # is stopped all the same, since its intent cannot be written.
+            log.warning("a call of %s was not counted: %s", tool, error)
+            return
         if wait_ms is not None:
             raise RateLimited(tool, calls=limit.calls, window_s=limit.per_s, retry_after_ms=wait_ms)

@@ -82,8 +82,13 @@ class Pipeline:
         """How many calls run at this moment."""
         return self._in_flight
 
-    async def call(self, name: str, raw: object, caller: Caller) -> Answer:
-        """Run one call to its end and return its answer, or raise the `CortexError` it ended in."""
+    async def call(
+        self, name: str, raw: object, caller: Caller, *, refusal: CortexError | None = None
+    ) -> Answer:
+        """Run one call to its end and return its answer, or raise the `CortexError` it ended in.
+
+        A call whose frame was refused before it got here comes with that `refusal`, for the record.
+        """
         facts = CallFacts(self._ids.new(), name, caller, digest_of(raw))
         started = self._clock.monotonic()
         code, cached = InternalError.code, False
@@ -95,18 +100,18 @@ class Pipeline:
             set_status_on_exception=False,
         ) as span:
             try:
-                result, cached = await self._answer(facts, raw, caller)
+                result, cached = await self._answer(facts, raw, caller, refusal)
                 code = SUCCESS
             except CortexError as error:
                 code = error.code
-                raise
+                if code != InternalError.code:
+                    raise
+                raise self._fault(facts, error) from error
             except anyio.get_cancelled_exc_class():
                 code = CANCELLED
                 raise
             except Exception as error:
-                # The fault is ours: the log has it whole, the caller only its number.
-                log.exception("call %s of %s failed", facts.call_id, name[:128])
-                raise InternalError(facts.call_id) from error
+                raise self._fault(facts, error) from error
             finally:
                 self._in_flight -= 1
                 duration_ms = (self._clock.monotonic() - started) * 1000
@@ -118,7 +123,16 @@ class Pipeline:
                     )
         return Answer(result, facts.call_id, duration_ms, cached)
 
-    async def _answer(self, facts: CallFacts, raw: object, caller: Caller) -> tuple[Result, bool]:
+    def _fault(self, facts: CallFacts, error: Exception) -> InternalError:
+        """Keep a fault of ours whole in the log; the caller gets its number only."""
+        log.error("call %s of %s failed", facts.call_id, facts.tool[:128], exc_info=error)
+        return InternalError(facts.call_id)
+
+    async def _answer(
+        self, facts: CallFacts, raw: object, caller: Caller, refusal: CortexError | None
+    ) -> tuple[Result, bool]:
+        if refusal is not None:
+            raise refusal
         spec = self.registry.get(facts.tool)
         self._authorizer.authorise(spec, caller)
         await self._limiter.hit(caller.principal, spec.name, spec.policy.limit or self.limits.rate)

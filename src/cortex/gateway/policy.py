@@ -46,10 +46,7 @@ class Authorizer:
         specs = list(tools)
         schema = json.dumps(_schema())
         for policy in policies:
-            try:
-                checked = cedarpy.validate_policies(policy.text, schema)
-            except ValueError as error:
-                raise SettingsError(f"{policy.origin}: not Cedar: {_one_line(error)}") from error
+            checked = cedarpy.validate_policies(policy.text, schema)  # parse errors are in it too
             if not checked.validation_passed:
                 problem = _one_line(checked.errors[0].error)
                 raise SettingsError(f"{policy.origin}: {problem}")

@@ -1,11 +1,11 @@
 """What a tool is: frozen data from which schemas, validation, limits and audit follow."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict
 
 Failure = Literal["result", "protocol"]
@@ -70,7 +70,7 @@ class Result(BaseModel):
 
     def to_text(self) -> str:
         """Return the text form: the same as JSON, unless a tool writes prose."""
-        return orjson.dumps(self.to_data(), option=orjson.OPT_INDENT_2).decode()
+        return json.dumps(self.to_data(), indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import itertools
 import os
 import sqlite3
 from collections.abc import Callable, Generator
@@ -125,10 +124,10 @@ def open_or_move_aside(
 
 def _move_aside(path: str, clock: Clock, reason: str) -> MovedAside:
     stem = target = f"{path}.corrupt-{clock.now():%Y%m%dT%H%M%SZ}"
-    for number in itertools.count(2):
-        if not Path(target).exists():
-            break
-        target = f"{stem}-{number}"  # twice in one second: the first is evidence too
+    number = 1
+    while Path(target).exists():  # twice in one second: the first is evidence too
+        number += 1
+        target = f"{stem}-{number}"
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     for suffix in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):

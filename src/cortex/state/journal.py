@@ -77,5 +77,5 @@ def _chain(connection: sqlite3.Connection, ledger: Ledger) -> str:
     """
     try:
         return str(ledger.after(connection, 0, 1)[0].body["chain"])
-    except (IndexError, KeyError, TypeError, ValueError, sqlite3.OperationalError):
+    except (LookupError, TypeError, ValueError, RecursionError, sqlite3.OperationalError):
         return "unknown"

@@ -88,6 +88,12 @@ class Ledger:
                 f" BEFORE {verb} ON {self._table}"
                 " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
             )
+        # INSERT OR REPLACE deletes without asking a DELETE trigger.
+        connection.execute(
+            f"CREATE TRIGGER IF NOT EXISTS {self._table}_no_replace BEFORE INSERT ON {self._table}"
+            f" WHEN EXISTS (SELECT 1 FROM {self._table} WHERE seq = NEW.seq)"
+            " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+        )
 
     def append(
         self, connection: sqlite3.Connection, *, at: str, kind: str, body: Mapping[str, Any]
@@ -151,7 +157,14 @@ class Ledger:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    return Record(int(row[0]), row[1], row[2], json.loads(row[3]), row[4], row[5])
+    body = json.loads(row[3], parse_int=_number)
+    return Record(int(row[0]), row[1], row[2], body, row[4], row[5])
+
+
+def _number(digits: str) -> float:
+    """Read an integer; one beyond 53 bits was written from a float, which has this spelling too."""
+    number = int(digits)
+    return number if abs(number) < 2**53 else float(digits)
 
 
 def _broken_seal(row: tuple[Any, ...]) -> Iterator[Fault]:
