@@ -1,6 +1,7 @@
 """What went wrong in ClickHouse or on the way to it, as one of our errors: one line, no secrets."""
 
 import re
+import tempfile
 
 from clickhouse_connect.driver.exceptions import Error, OperationalError
 from urllib3.exceptions import HTTPError
@@ -70,7 +71,7 @@ def _met_on_the_way(error: Exception, address: str) -> CortexError:
     if isinstance(error, OSError):
         # The embedded engine takes rows from a file in the temporary directory.
         what = f"cannot take rows: {_reason(error)}"
-        return _unavailable(address, what, "check the temporary directory, $TMPDIR")
+        return _unavailable(address, what, f"check the disk of {tempfile.gettempdir()}")
     return _refused_statement(error, None)
 
 
