@@ -63,7 +63,7 @@ def register_into(folder: Path) -> Extension:
 
         async def fail(_params: EchoParams, _call: ToolCall) -> Echo:
             """Fail with a text that must not reach the caller."""
-            raise RuntimeError("the secret is 4711")
+            raise RuntimeError("the secret is swordfish")
 
         async def grow(params: GrowParams, _call: ToolCall) -> Echo:
             """Answer at length."""

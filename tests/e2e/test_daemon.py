@@ -261,7 +261,7 @@ def test_another_user_is_refused_even_if_the_folders_stand_open(box: Sandbox) ->
     for folder in (box.root, Path(box.home.root), Path(box.home.run)):
         folder.chmod(0o755)
     Path(box.home.socket).chmod(0o666)
-    for role in ("agent", "cli", "control"):
+    for role in ("session", "cli", "control"):
         error = json.loads(as_stranger(box, role).stdout)["cortex"]["error"]
         assert error["code"] == "conflict"
         assert f"not uid {STRANGER}" in error["message"]
