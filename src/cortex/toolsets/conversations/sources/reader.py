@@ -1,6 +1,7 @@
 """What every source offers, and what all of them share: keys, moments, text."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -131,7 +132,19 @@ def as_text(value: object) -> str:
     """Return a string as it is, nothing for null, JSON for everything else."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: object) -> str:
+    """Return compact JSON, cut where a text is cut."""
+    try:
+        return orjson.dumps(value).decode()[:MAX_TEXT_CHARS]
+    except TypeError:
+        # orjson reads deeper nesting than it writes (1024 against 254), and no lone surrogates.
+        try:
+            return json.dumps(value, separators=(",", ":"), default=str)[:MAX_TEXT_CHARS]
+        except RecursionError:
+            return ""
 
 
 def as_object(value: object) -> dict[str, Any]:

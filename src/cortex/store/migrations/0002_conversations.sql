@@ -1,0 +1,243 @@
+-- What agents said and did, and the index over it.
+--
+-- Written in batches. A batch counts when `ingest_batches` says it is done; one that a crash cut off
+-- is deleted by its number before anything else happens. So no row is double and nothing needs FINAL.
+--
+-- doc_id = 44 bits that name a stream (one session in one file) and 20 bits that count its events,
+-- so the neighbours of an event are its neighbours here, and its window is a range of the key.
+
+-- shard: batch
+CREATE TABLE IF NOT EXISTS ingest_batches
+(
+    batch UInt64,
+    state UInt8 COMMENT '1 open, 2 done, 3 void',
+    at    DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(state)
+ORDER BY batch;
+
+-- shard: cityHash64(source_file)
+CREATE TABLE IF NOT EXISTS ingest_checkpoints
+(
+    source_name       LowCardinality(String),
+    source_file       String,
+    batch             UInt64,
+    source_inode      UInt64,
+    source_generation UInt32 COMMENT 'counts how often the file was replaced or cut',
+    last_offset       UInt64 COMMENT 'everything before this byte is in the store',
+    last_line_no      UInt64,
+    head              String COMMENT 'names the first bytes: a moved file has the same',
+    carry             String COMMENT 'what its reader remembers, JSON' CODEC(ZSTD(1)),
+    updated_at        DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(batch)
+ORDER BY (source_name, source_file);
+
+-- shard: cityHash64(session_id)
+CREATE TABLE IF NOT EXISTS raw_events
+(
+    batch             UInt64 CODEC(ZSTD(1)),
+    session_id        String CODEC(ZSTD(1)),
+    record_key        String COMMENT 'the same record wherever it is read again' CODEC(ZSTD(1)),
+    source_name       LowCardinality(String),
+    harness           LowCardinality(String),
+    source_file       LowCardinality(String),
+    source_generation UInt32 CODEC(ZSTD(1)),
+    source_line_no    UInt64 CODEC(Delta, ZSTD(1)),
+    source_offset     UInt64 CODEC(Delta, ZSTD(1)),
+    top_type          LowCardinality(String),
+    record_ts         DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
+    raw_json          String COMMENT 'the record, secrets redacted' CODEC(ZSTD(6)),
+    ingested_at       DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1))
+)
+ENGINE = MergeTree
+ORDER BY (session_id, source_file, source_generation, source_line_no)
+SETTINGS index_granularity = 1024;
+
+-- shard: bitShiftRight(doc_id, 20)
+CREATE TABLE IF NOT EXISTS events
+(
+    doc_id             UInt64 CODEC(Delta, ZSTD(1)),
+    batch              UInt64 CODEC(ZSTD(1)),
+    event_uid          String CODEC(ZSTD(1)),
+    session_id         String CODEC(ZSTD(1)),
+    event_ts           DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
+    turn_seq           UInt32 COMMENT 'how many prompts of a person came so far' CODEC(ZSTD(1)),
+    source_name        LowCardinality(String),
+    harness            LowCardinality(String),
+    inference_provider LowCardinality(String),
+    source_file        LowCardinality(String),
+    source_generation  UInt32 CODEC(ZSTD(1)),
+    source_line_no     UInt64 CODEC(Delta, ZSTD(1)),
+    block              UInt16 COMMENT 'order inside the record' CODEC(ZSTD(1)),
+    event_kind         LowCardinality(String),
+    payload_type       LowCardinality(String),
+    actor_kind         LowCardinality(String),
+    item_id            String COMMENT 'id the agent gave the record' CODEC(ZSTD(1)),
+    op_status          LowCardinality(String),
+    tool_name          LowCardinality(String),
+    tool_call_id       String CODEC(ZSTD(1)),
+    tool_phase         LowCardinality(String),
+    tool_error         UInt8 CODEC(ZSTD(1)),
+    model              LowCardinality(String),
+    agent_label        LowCardinality(String),
+    is_turn            UInt8 COMMENT 'a prompt of a person' CODEC(ZSTD(1)),
+    is_substream       UInt8 COMMENT 'said inside a subagent' CODEC(ZSTD(1)),
+    is_mirror          UInt8 COMMENT 'says again what another record says' CODEC(ZSTD(1)),
+    project            LowCardinality(String) COMMENT 'working directory of the agent',
+    title              String CODEC(ZSTD(1)),
+    input_tokens       UInt32 CODEC(ZSTD(1)),
+    output_tokens      UInt32 CODEC(ZSTD(1)),
+    cache_read_tokens  UInt32 CODEC(ZSTD(1)),
+    cache_write_tokens UInt32 CODEC(ZSTD(1)),
+    reasoning_tokens   UInt32 CODEC(ZSTD(1)),
+    text_content       String CODEC(ZSTD(3)),
+    payload_json       String CODEC(ZSTD(6)),
+    INDEX event_uid_bloom event_uid TYPE bloom_filter(0.001) GRANULARITY 4
+)
+ENGINE = MergeTree
+ORDER BY doc_id
+SETTINGS index_granularity = 128;
+
+-- shard: cityHash64(session_id)
+CREATE TABLE IF NOT EXISTS event_links
+(
+    batch              UInt64 CODEC(ZSTD(1)),
+    session_id         String CODEC(ZSTD(1)),
+    event_uid          String CODEC(ZSTD(1)),
+    link_type          LowCardinality(String),
+    linked_external_id String COMMENT 'an id the agent gave' CODEC(ZSTD(1)),
+    harness            LowCardinality(String)
+)
+ENGINE = MergeTree
+ORDER BY (session_id, link_type, linked_external_id);
+
+-- Which call an event belongs to; the texts stand in `events`, once.
+-- shard: cityHash64(session_id)
+CREATE TABLE IF NOT EXISTS tool_io
+(
+    batch        UInt64 CODEC(ZSTD(1)),
+    session_id   String CODEC(ZSTD(1)),
+    tool_call_id String CODEC(ZSTD(1)),
+    event_uid    String CODEC(ZSTD(1)),
+    tool_name    LowCardinality(String),
+    tool_phase   LowCardinality(String),
+    tool_error   UInt8 CODEC(ZSTD(1)),
+    text_chars   UInt32 CODEC(ZSTD(1)),
+    event_ts     DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1))
+)
+ENGINE = MergeTree
+ORDER BY (session_id, tool_call_id, tool_phase);
+
+-- shard: cityHash64(source_file)
+CREATE TABLE IF NOT EXISTS ingest_errors
+(
+    batch             UInt64,
+    source_name       LowCardinality(String),
+    harness           LowCardinality(String),
+    source_file       String,
+    source_generation UInt32,
+    source_line_no    UInt64,
+    source_offset     UInt64,
+    error_kind        LowCardinality(String),
+    error_text        String,
+    raw_fragment      String CODEC(ZSTD(3)),
+    at                DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = MergeTree
+ORDER BY (source_name, source_file, source_generation, source_offset);
+
+-- What a search has to know of a document before it reads it.
+-- shard: bitShiftRight(doc_id, 20)
+CREATE TABLE IF NOT EXISTS search_documents
+(
+    doc_id     UInt64 CODEC(Delta, ZSTD(1)),
+    batch      UInt64 CODEC(ZSTD(1)),
+    session    UInt64 COMMENT 'cityHash64 of the session id' CODEC(ZSTD(1)),
+    class      UInt8 COMMENT 'see docs/explain/ranking.md' CODEC(ZSTD(1)),
+    doc_len    UInt32 COMMENT 'words' CODEC(ZSTD(1)),
+    event_ts   DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
+    harness    LowCardinality(String),
+    event_kind LowCardinality(String),
+    project    LowCardinality(String)
+)
+ENGINE = MergeTree
+ORDER BY doc_id;
+
+-- shard: bitShiftRight(doc_id, 20)
+CREATE TABLE IF NOT EXISTS search_postings
+(
+    term     String CODEC(ZSTD(1)),
+    doc_id   UInt64 CODEC(Delta, ZSTD(1)),
+    position UInt32 COMMENT 'among the ranked events of the stream' CODEC(ZSTD(1)),
+    session  UInt64 CODEC(ZSTD(1)),
+    class    UInt8 CODEC(ZSTD(1)),
+    tf       UInt16 CODEC(ZSTD(1)),
+    doc_len  UInt32 CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+ORDER BY (term, doc_id)
+SETTINGS index_granularity = 2048;
+
+CREATE VIEW IF NOT EXISTS search_term_stats AS
+SELECT term, count() AS docs FROM search_postings WHERE class <= 5 GROUP BY term;
+
+CREATE VIEW IF NOT EXISTS search_corpus_stats AS
+SELECT count() AS docs, sum(doc_len) AS total_doc_len, uniqExact(session) AS sessions
+FROM search_documents WHERE class <= 5 AND doc_len > 0;
+
+-- shard: cityHash64(query_id)
+CREATE TABLE IF NOT EXISTS search_query_log
+(
+    ts                  DateTime64(3, 'UTC'),
+    query_id            String,
+    source              LowCardinality(String),
+    session_hint        String,
+    raw_query           String CODEC(ZSTD(3)),
+    normalized_terms    Array(String),
+    result_limit        UInt16,
+    min_should_match    UInt16,
+    min_score           Float64,
+    include_tool_events UInt8,
+    exclude_codex_mcp   UInt8,
+    response_ms         Float64,
+    result_count        UInt16
+)
+ENGINE = MergeTree
+ORDER BY (ts, query_id)
+TTL toDateTime(ts) + INTERVAL 90 DAY;
+
+-- shard: cityHash64(query_id)
+CREATE TABLE IF NOT EXISTS search_hit_log
+(
+    ts            DateTime64(3, 'UTC'),
+    query_id      String,
+    rank          UInt16,
+    event_uid     String,
+    session_id    String,
+    score         Float64,
+    bm25          Float64,
+    matched_terms UInt16
+)
+ENGINE = MergeTree
+ORDER BY (ts, query_id, rank)
+TTL toDateTime(ts) + INTERVAL 90 DAY;
+
+CREATE VIEW IF NOT EXISTS v_conversation_trace AS
+SELECT
+    session_id,
+    event_uid,
+    row_number() OVER (PARTITION BY session_id ORDER BY event_ts, doc_id) AS event_order,
+    turn_seq,
+    event_ts AS event_time,
+    actor_kind AS actor_role,
+    event_kind AS event_class,
+    payload_type,
+    tool_call_id AS call_id,
+    tool_name AS name,
+    if(tool_phase != '', tool_phase, op_status) AS phase,
+    item_id,
+    concat(source_file, ':', toString(source_generation), ':', toString(source_line_no)) AS source_ref,
+    text_content,
+    payload_json
+FROM events;
