@@ -22,9 +22,12 @@ LOCKS = {"run": "requirements.lock", "dev": "requirements-dev.lock"}
 @contextlib.contextmanager
 def only_one() -> Generator[None]:
     """Hold a lock that the kernel gives back, so that two first runs do not meet in one folder."""
-    VENV.mkdir(exist_ok=True)
-    with (VENV / ".setup.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with (ROOT / ".venv.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("cortex: waiting for another run to prepare .venv", file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
@@ -37,16 +40,26 @@ def is_fresh(kind: str) -> bool:
     return all(stamp.stat().st_mtime_ns > source.stat().st_mtime_ns for source in sources)
 
 
+def works(python: Path, *, needs_pip: bool) -> bool:
+    """Tell whether there is an environment that packages can be installed into."""
+    test = ["-m", "pip", "--version"] if needs_pip else ["-c", ""]
+    if not python.exists():
+        return False
+    return subprocess.run([str(python), *test], capture_output=True, check=False).returncode == 0
+
+
 def install(kind: str) -> None:
     """Create the environment if need be and install the lock file and Cortex itself."""
     python = VENV / "bin" / "python"
     uv = shutil.which("uv")
-    if not python.exists():
-        venv.EnvBuilder(symlinks=True, with_pip=uv is None).create(VENV)
+    if not works(python, needs_pip=uv is None):
+        # Also what an interrupted run left: it may have a Python and no pip.
+        venv.EnvBuilder(symlinks=True, clear=True, with_pip=uv is None).create(VENV)
     if uv:
         pip = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install"]
+        pip += [] if sys.stderr.isatty() else ["--quiet"]
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     for arguments in (
         ["-r", str(ROOT / LOCKS[kind])],
@@ -61,9 +74,12 @@ def main() -> int:
     with only_one():
         if is_fresh(kind):
             return 0
-        print("cortex: preparing .venv (first run, about a minute)", file=sys.stderr)
+        print("cortex: preparing .venv (about a minute, 1 GB)", file=sys.stderr)
         try:
             install(kind)
+        except KeyboardInterrupt:
+            print("\ncortex: interrupted; the next run begins again", file=sys.stderr)
+            return 130
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"cortex: cannot install {LOCKS[kind]} into {VENV}: {error}", file=sys.stderr)
             return 1

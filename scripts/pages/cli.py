@@ -16,7 +16,9 @@ Exit codes: 0 it worked, 1 it did not, 2 it was asked wrongly (a bad argument or
 def cli_page() -> str:
     """Every command with its help."""
     parts = ["# Commands", NOTICE, INTRO]
-    root = click.Context(cortex, info_name="cortex", max_content_width=90, terminal_width=90)
+    root = click.Context(
+        cortex, info_name="cortex", terminal_width=90, help_option_names=["-h", "--help"]
+    )
     for context in _contexts(root):
         parts += [f"## {context.command_path}", f"```text\n{context.get_help()}\n```"]
     return "\n\n".join(parts) + "\n"

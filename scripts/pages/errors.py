@@ -9,8 +9,8 @@ from cortex.gateway.spec import Failure
 from pages.markdown import NOTICE, table
 
 INTRO = """\
-Every error carries the same object, in the `data` of a JSON-RPC error or in the `structuredContent`
-of a result with `isError: true`; `cortex call` prints the same:
+Every error of a call carries the same object, in the `data` of a JSON-RPC error or in the
+`structuredContent` of a result with `isError: true`; `cortex call` prints the same:
 
 ```json
 {"error": {"code": "not_found", "message": "Unknown tool: nope", "details": {"kind": "tool"}}}

@@ -8,6 +8,13 @@ if not __package__:  # run as a file by ./cortex, without site: make `cortex` im
 
 def main() -> int:
     """Run one command and return its exit code."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == ["mcp"] and not {"-h", "--help"} & set(arguments):
         from cortex.edge.bridge import main as bridge  # noqa: PLC0415  # keeps click out of it

@@ -77,6 +77,7 @@ class NotFound(CortexError):
     def __init__(self, kind: str, name: str, *, known: Sequence[str] = ()) -> None:
         super().__init__(
             f"Unknown {kind}: {name}",
+            hint=f"there is {', '.join(known)}" if known else "",
             details={"kind": kind, "name": name, **({"known": list(known)} if known else {})},
         )
 

@@ -29,6 +29,9 @@ def guard(event, arguments):
         frame = sys._getframe(1)
         while frame.f_globals["__name__"].split(".")[0] in sys.stdlib_module_names:
             frame = frame.f_back
+        # NumPy sets a variable for the library it loads, and takes it back.
+        if event in ("os.putenv", "os.unsetenv") and frame.f_globals["__name__"] == "numpy._core":
+            return
         attempts.append((frame.f_globals["__name__"], f"{event} {arguments!r}"[:200]))
         raise PermissionError(f"{event} while importing")
 

@@ -119,7 +119,7 @@ def test_call_exits_with_1_for_an_error_of_the_tool(shared: Sandbox) -> None:
     [
         (["call", "probe.echo", "{"], "not JSON"),
         (["call", "probe.echo", "[" * 100_000], "not JSON"),
-        (["call", "probe.echo", "[1]"], "must be a JSON object"),
+        (["call", "probe.echo", "[1]"], "are a JSON object"),
         (["call"], "Missing argument 'TOOL'"),
         (["run", "nothing"], "'nothing' is not one of"),
         (["nothing"], "No such command 'nothing'"),
@@ -177,8 +177,8 @@ def test_logs_prints_the_end_of_a_log(shared: Sandbox) -> None:
     assert missing.returncode == 1
     assert "there is no log yet" in missing.stderr
     unknown = shared.run("logs", "nothing")
-    assert unknown.returncode == 1
-    assert "Unknown service: nothing" in unknown.stderr
+    assert unknown.returncode == 2
+    assert "is not one of 'daemon', 'stderr'" in unknown.stderr
 
 
 def test_logs_follows_a_log_through_its_rotations(box: Sandbox) -> None:

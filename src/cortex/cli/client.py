@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
@@ -78,10 +78,16 @@ class Daemon:
         self._lines.close()
         self._channel.close()
 
-    def ask(self, op: str) -> dict[str, Any]:
-        """Ask the daemon about itself."""
-        self._send({"op": op})
-        answer = self._receive()
+    def ask(
+        self,
+        op: str,
+        arguments: Mapping[str, Any] | None = None,
+        tell: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Have the daemon do something; `tell` hears how far it is."""
+        self._send({"op": op, "arguments": dict(arguments or {})})
+        while "progress" in (answer := self._receive()):
+            tell(answer["progress"])
         if "error" in answer:
             raise RemoteError(answer["error"])
         return cast("dict[str, Any]", answer["ok"])

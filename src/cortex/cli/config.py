@@ -38,6 +38,8 @@ def show(*, as_json: bool, config: Path | None) -> int:
             }
         )
         return 0
+    where = loaded.config_path or f"none; {home}/cortex.toml is read when it is there"
+    click.echo(f"configuration file: {where}\n")
     print_table(["KEY", "VALUE", "FROM"], [[row.key, row.value, row.origin] for row in rows])
     if loaded.ignored:
         click.echo(f"\nrecognised, without use here: {', '.join(loaded.ignored)}")

@@ -72,6 +72,8 @@ def up(*, foreground: bool, config: Path | None) -> int:
         )
     word = "is already up" if was_running else "is up"
     click.echo(f"cortex {word}: pid {answer['pid']}, home {answer['home']}")
+    for notice in answer["notices"]:
+        click.secho(f"! {notice}", fg="yellow")
     return 0
 
 
@@ -179,9 +181,16 @@ def _problem(text: str | None) -> str:
 
 
 @click.command()
-@click.argument("service", default="daemon")
+@click.argument("service", default="daemon", type=click.Choice(["daemon", "stderr"]))
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is written.")
-@click.option("-n", "--lines", default=200, show_default=True, help="How many lines to begin with.")
+@click.option(
+    "-n",
+    "--lines",
+    default=200,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How many lines to begin with.",
+)
 def logs(*, service: str, follow: bool, lines: int) -> int:
     """Print a service's log: daemon, or stderr of its process."""
     home = _home()

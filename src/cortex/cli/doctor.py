@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -144,13 +144,22 @@ def _damaged_files(home: Home) -> Generator[Finding]:
             )
 
 
+def _not_running(home: Home, error: CortexError) -> Finding:
+    """Say that there is no daemon and, if the last start failed, why."""
+    try:
+        _, _, problem = Path(home.start_error).read_text("utf-8").strip().partition(" ")
+    except FileNotFoundError:
+        return Finding("daemon", "warn", error.message, "cortex up")
+    return Finding("daemon", "fail", f"the last start failed: {problem}", "mend it, then cortex up")
+
+
 def _daemon(home: Home) -> Generator[Finding]:
     try:
         with Daemon.reach(home, "control", start=False) as daemon:
             status = daemon.ask("status")
             audit = daemon.ask("verify")
     except NotRunning as error:
-        yield Finding("daemon", "warn", error.message, "cortex up")
+        yield _not_running(home, error)
         return
     except Unavailable as error:
         yield Finding("daemon", "fail", str(error))
@@ -158,11 +167,17 @@ def _daemon(home: Home) -> Generator[Finding]:
     except CortexError as error:
         yield Finding("daemon", "fail", str(error), "cortex down && cortex up")
         return
+    yield from _running(status, audit)
+
+
+def _running(status: dict[str, Any], audit: dict[str, Any]) -> Generator[Finding]:
     if status["version"] == __version__:
         yield Finding("daemon", "ok", f"{status['version']}, pid {status['pid']}")
     else:
         text = f"runs version {status['version']}, this is {__version__}"
         yield Finding("daemon", "warn", text, "cortex down && cortex up")
+    for notice in status["notices"]:
+        yield Finding("daemon", "warn", notice)
     store = status["store"]
     yield Finding("store", "ok", f"{store['kind']}, ClickHouse {store['version']}")
     for job in status["jobs"]:

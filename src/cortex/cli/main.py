@@ -1,5 +1,6 @@
 """The command line. A command's module is loaded when it runs: `cortex --help` stays quick."""
 
+import difflib
 import importlib
 from collections.abc import Sequence
 
@@ -36,6 +37,16 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"cortex.cli.{COMMANDS[cmd_name][0]}")
         return getattr(module, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(
+                f"No such command {args[0]!r}." + (f" Did you mean {near[0]}?" if near else "")
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

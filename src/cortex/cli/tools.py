@@ -37,6 +37,9 @@ def tools(*, as_json: bool) -> int:
     return 0
 
 
+_WANTED = 'the arguments are a JSON object, such as \'{"include": ["version"]}\''
+
+
 @click.command()
 @click.argument("tool")
 @click.argument("arguments", metavar="[JSON]", default="{}")
@@ -49,9 +52,9 @@ def call(*, tool: str, arguments: str, text: bool) -> int:
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"the arguments are not JSON: {error}") from error
+        raise click.UsageError(f"{_WANTED}, and this is not JSON: {error}") from error
     if not isinstance(parsed, dict):
-        raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
+        raise click.UsageError(_WANTED)
     with Daemon.reach(Home.from_environ(os.environ), "cli") as daemon:
         response = daemon.call(tool, cast("dict[str, Any]", parsed))
     if "error" in response:

@@ -48,5 +48,8 @@ def configure_logs(home: Home, settings: LogSettings, *, to_stderr: bool) -> Non
     root.setLevel(settings.level.upper())
     # What it warns of, it raises as well; a person who starts us by hand gets one line.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    # They tell of every session and request; the audit log does that better.
+    for name in ("uvicorn", "mcp"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     # A disk that is full must not turn each log line into a traceback on stderr.
     logging.raiseExceptions = False

@@ -25,7 +25,7 @@ from cortex.edge.http import HttpServer, http_session, open_endpoint
 from cortex.edge.launch import STATUS_VARIABLE, LaunchFailed, prepare
 from cortex.edge.listen import listen
 from cortex.edge.mcp_server import McpServer
-from cortex.edge.socket_server import SocketServer, Welcome
+from cortex.edge.socket_server import SocketServer, Tell, Welcome
 from cortex.edge.wire import exit_code
 from cortex.errors import CortexError, HomeError
 from cortex.home import Home
@@ -162,12 +162,15 @@ async def _serve(
             group.start_soon(sockets.run)
             group.start_soon(_obey_signals, stop)
             log.info("ready: %s, store %s %s", home, app.engine.kind, app.engine.version)
+            Path(home.start_error).unlink(missing_ok=True)
             status.say("ready")
             await stop.wait()
             log.info("stopping")
-            if http is not None:
-                http.stop()
-            await sockets.drain(DRAIN_S)
+            with anyio.move_on_after(DRAIN_S + 1):
+                async with anyio.create_task_group() as draining:
+                    draining.start_soon(sockets.drain, DRAIN_S)
+                    if http is not None:
+                        draining.start_soon(http.stop)
             group.cancel_scope.cancel()
     log.info("stopped")
 
@@ -194,7 +197,7 @@ async def _open_sockets(
     report: Report,
     stop: anyio.Event,
 ) -> SocketServer:
-    async def stop_soon() -> Mapping[str, Any]:
+    async def stop_soon(_arguments: Mapping[str, Any], _tell: Tell) -> Mapping[str, Any]:
         stop.set()
         return {"pid": os.getpid()}
 

@@ -1,7 +1,8 @@
 """What the daemon tells a person about itself: `cortex status`, `tools`, `doctor`."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -10,6 +11,7 @@ from cortex.app import App
 from cortex.clock import iso_utc
 from cortex.daemon.jobs import Jobs
 from cortex.edge.session import Session
+from cortex.edge.socket_server import Tell
 from cortex.gateway.spec import ToolSpec
 from cortex.home import Home
 from cortex.settings.load import LoadedSettings
@@ -28,7 +30,7 @@ class Report:
         self.http_url: str | None = None
         self.sessions: Callable[[], Sequence[Session]] = list
 
-    async def status(self) -> Mapping[str, Any]:
+    async def status(self, _arguments: Mapping[str, Any], _tell: Tell) -> Mapping[str, Any]:
         """Return how everything is doing."""
         app = self._app
         process = psutil.Process()
@@ -61,20 +63,27 @@ class Report:
                 }
                 for job in self._jobs
             ],
-            "notices": list(app.notices),
+            "notices": [*app.notices, *self._changes()],
         }
 
-    async def tools(self) -> Mapping[str, Any]:
+    async def tools(self, _arguments: Mapping[str, Any], _tell: Tell) -> Mapping[str, Any]:
         """Return what is registered, with gates and limits."""
         return {"tools": [self._tool(spec) for spec in self._app.pipeline.registry]}
 
-    async def verify(self) -> Mapping[str, Any]:
+    async def verify(self, _arguments: Mapping[str, Any], _tell: Tell) -> Mapping[str, Any]:
         """Check the audit chain and name every broken record."""
         faults = await self._app.journal.verify()
         return {
             "records": await self._app.journal.length(),
             "faults": [{"seq": fault.seq, "problem": fault.problem} for fault in faults],
         }
+
+    def _changes(self) -> Iterator[str]:
+        """Say which files were read at start and have changed since."""
+        config = self._loaded.config_path or Path(self._home.root) / "cortex.toml"
+        for path in (config, *self._loaded.settings.policy.files):
+            if path.exists() and path.stat().st_mtime > self._started_at.timestamp():
+                yield f"{path} changed since the daemon started: cortex down && cortex up"
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         policy, limits = spec.policy, self._app.pipeline.limits

@@ -44,6 +44,8 @@ def main(arguments: Sequence[str], *, command: Sequence[str] | None = None) -> i
     bridge = Bridge(
         Home.from_environ(os.environ), command or daemon_command(config), toolsets, config
     )
+    if os.isatty(0):
+        _log("speaks MCP on stdin and stdout, for an agent; Ctrl-D ends it")
     try:
         return bridge.run()
     except LaunchFailed as error:
@@ -107,6 +109,9 @@ class Bridge:
                 if self._needs_daemon():
                     self._reach_daemon()
                 self._turn()
+            if self._relay.has_pending:
+                _log("stdin ended before everything was answered")
+                return 1
         except BrokenPipeError:
             return 0  # the agent closed our stdout: it is gone
         finally:
@@ -143,11 +148,13 @@ class Bridge:
             self._relay.connected(self._hello(secret))
 
     def _be_refused(self, problem: LaunchFailed) -> None:
-        """End if the session never began; else answer what waits and try again when asked."""
+        """Answer what waits; then end if the session never began, else try again when asked."""
+        self._relay.give_up(f"The daemon cannot be reached: {problem}")
         if not self._relay.was_welcomed:
+            while self._relay.to_agent:
+                self._write_agent()
             raise problem
         _log(str(problem))
-        self._relay.give_up(f"The daemon cannot be reached: {problem}")
         self._retry_at = time.monotonic() + _RETRY_S
 
     def _hello(self, secret: str) -> bytes:
@@ -179,14 +186,17 @@ class Bridge:
                 writers.append(daemon)
         readable, writable, _ = select.select(readers, writers, [], self._patience())
         if self._stdout in writable:
-            count = os.write(self._stdout, relay.to_agent[:_PIPE_BYTES])
-            del relay.to_agent[:count]
+            self._write_agent()
         if daemon is not None and daemon in writable:
             self._write_daemon(daemon)
         if daemon is not None and daemon in readable:
             self._read_daemon(daemon)
         if self._stdin in readable:
             self._read_agent()
+
+    def _write_agent(self) -> None:
+        count = os.write(self._stdout, self._relay.to_agent[:_PIPE_BYTES])
+        del self._relay.to_agent[:count]
 
     def _patience(self) -> float | None:
         if self._needs_daemon():

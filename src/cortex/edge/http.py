@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
@@ -34,9 +35,10 @@ class Unauthorized(CortexError):
 
     code = "forbidden"
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_given: bool) -> None:
         super().__init__(
-            "A bearer token is needed", hint="an operator finds it in the home's http-token file"
+            "This is not a token of this daemon" if is_given else "A bearer token is needed",
+            hint="it is the second word of a line in the home's http-token file",
         )
 
 
@@ -114,8 +116,9 @@ class BearerGate:
         if scope["type"] != "lifespan" and scope["path"] != "/health":
             name = self._name_of(scope)
             if name is None:
+                error = Unauthorized(is_given=b"authorization" in dict(scope["headers"]))
                 refusal = JSONResponse(
-                    error_object(Unauthorized()), 401, headers={"WWW-Authenticate": "Bearer"}
+                    error_object(error), 401, headers={"WWW-Authenticate": "Bearer"}
                 )
                 await refusal(scope, receive, send)
                 return
@@ -148,14 +151,19 @@ class HttpServer:
             ws="none",
         )
         self._uvicorn = _EmbeddedServer(config)
+        self._is_done = anyio.Event()
 
     async def run(self) -> None:
         """Serve until `stop`; a background job."""
-        await self._uvicorn.serve(sockets=[self._endpoint.channel])
+        try:
+            await self._uvicorn.serve(sockets=[self._endpoint.channel])
+        finally:
+            self._is_done.set()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Take no new request and finish those that run."""
         self._uvicorn.should_exit = True
+        await self._is_done.wait()
 
 
 class _EmbeddedServer(uvicorn.Server):

@@ -133,7 +133,9 @@ def _published(spec: ToolSpec) -> types.Tool:
         name=spec.name,
         description=spec.description,
         input_schema=published_schema(spec.params, "validation"),
-        output_schema=published_schema(spec.result, "serialization"),
+        output_schema=(
+            published_schema(spec.result, "serialization") if spec.result.is_published else None
+        ),
         annotations=types.ToolAnnotations(
             read_only_hint=not spec.policy.mutates,
             destructive_hint=spec.policy.destroys,
@@ -155,7 +157,7 @@ def _client(ctx: Context) -> str:
 def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(text=answer.result.to_text())],
-        structured_content=answer.result.to_data(),
+        structured_content=answer.result.to_structured(),
         _meta={
             "cortex/callId": answer.call_id,
             "cortex/cached": answer.cached,

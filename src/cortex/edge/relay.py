@@ -147,7 +147,9 @@ class Relay:
 
     def _be_welcomed(self, welcome: dict[str, Any]) -> None:
         if "error" in welcome:
-            self.refusal = welcome["error"]["message"]
+            error = welcome["error"]
+            hint = error.get("details", {}).get("hint")
+            self.refusal = f"{error['message']} ({hint})" if hint else error["message"]
         else:
             self._read_only = frozenset(welcome["read_only"])
             self.was_welcomed = True

@@ -28,10 +28,14 @@ from cortex.errors import Conflict, CortexError, InvalidParams, NotFound
 log = logging.getLogger(__name__)
 
 _HELLO_TIMEOUT_S = 5.0
+_PROGRESS_S = 0.2
 _SWITCH = "CORTEX_MCP_ALLOW_MUTATIONS"
 _CHUNK_BYTES = 256 * 1024
 
-Control = Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]
+Tell = Callable[[Mapping[str, Any]], None]
+Command = Callable[[Mapping[str, Any], Tell], Awaitable[Mapping[str, Any]]]
+"""Takes arguments and what tells of progress; returns an answer."""
+Control = Mapping[str, Command]
 """What a person's commands may ask of the daemon, by name."""
 
 
@@ -229,19 +233,44 @@ class SocketServer:
     async def _serve_control(self, stream: SocketStream, lines: AsyncIterator[bytes]) -> None:
         async for line in lines:
             try:
-                answer: Mapping[str, Any] = {"ok": await self._command(line)()}
+                command, arguments = self._command(line)
             except CortexError as error:
-                answer = error_object(error)
-            await _send(stream, answer)
+                await _send(stream, error_object(error))
+            else:
+                await _send(stream, await self._obey(stream, command, arguments))
 
-    def _command(self, line: bytes) -> Callable[[], Awaitable[Mapping[str, Any]]]:
+    def _command(self, line: bytes) -> tuple[Command, Mapping[str, Any]]:
         try:
-            name = str(orjson.loads(line)["op"])
+            message = orjson.loads(line)
+            name, arguments = str(message["op"]), dict(message.get("arguments", {}))
         except (KeyError, TypeError, ValueError):
             raise InvalidParams('a command is a line such as {"op": "status"}') from None
         if name not in self._control:
             raise NotFound("command", name[:64], known=sorted(self._control))
-        return self._control[name]
+        return self._control[name], arguments
+
+    async def _obey(
+        self, stream: SocketStream, command: Command, arguments: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Run one command, telling of its progress meanwhile."""
+        latest: list[Mapping[str, Any]] = []
+        answer: Mapping[str, Any] = {}
+
+        async def report() -> None:
+            while True:
+                await anyio.sleep(_PROGRESS_S)
+                if latest:
+                    await _send(stream, {"progress": latest[-1]})
+                    latest.clear()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(report)
+            try:
+                answer = {"ok": await command(arguments, latest.append)}
+            except CortexError as error:
+                answer = error_object(error)
+            group.cancel_scope.cancel()
+        return answer
 
 
 async def _lines(stream: SocketStream) -> AsyncIterator[bytes]:

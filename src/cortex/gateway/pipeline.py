@@ -182,7 +182,7 @@ class Pipeline:
 
     def _checked(self, spec: ToolSpec, result: Result) -> tuple[Result, int]:
         try:
-            checked = spec.result.model_validate(result.model_dump(by_alias=True))
+            checked = spec.result.model_validate(result)
         except ValidationError as error:
             raise RuntimeError(f"{spec.name} broke its result schema") from error
         size_bytes = arguments.size_bytes(checked.to_data())

@@ -1,5 +1,6 @@
 """All tools by name. Refuses one without gate, description, a free name, or with a cached write."""
 
+import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
@@ -59,7 +60,8 @@ class ToolRegistry:
         """Return the tool of this name, in either spelling."""
         known = self._spellings.get(name)
         if known is None:
-            raise NotFound("tool", name[:128])
+            near = difflib.get_close_matches(name[:128], self._tools, n=3)
+            raise NotFound("tool", name[:128], known=near)
         return self._tools[known]
 
     def find(self, name: str) -> ToolSpec | None:

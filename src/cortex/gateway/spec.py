@@ -62,7 +62,14 @@ class Params(BaseModel):
 class Result(BaseModel):
     """What a tool answers: the structured form, and the text a model reads."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True, revalidate_instances="always")
+
+    # Whether `tools/list` shows its schema: a tool that answers in prose publishes none.
+    is_published: ClassVar[bool] = True
+
+    def to_structured(self) -> dict[str, Any] | None:
+        """Return what goes out as `structuredContent`, if anything does."""
+        return self.to_data()
 
     def to_data(self) -> dict[str, Any]:
         """Return the structured form, as `outputSchema` publishes it."""

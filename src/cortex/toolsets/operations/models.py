@@ -10,7 +10,9 @@ from cortex.gateway.spec import Result
 ServiceState = Literal["running", "stopped", "degraded"]
 Part = Literal["services", "resources", "uptime", "version"]
 
-_WIRE = ConfigDict(frozen=True, populate_by_name=True, alias_generator=to_camel)
+_WIRE = ConfigDict(
+    frozen=True, populate_by_name=True, alias_generator=to_camel, revalidate_instances="always"
+)
 
 
 class ServiceStatus(BaseModel):

@@ -40,7 +40,7 @@ def register(registry: ToolRegistry, operations: OperationsService) -> None:
     """Declare the operations tools; called once, by app.py."""
 
     async def status(params: StatusParams, _call: ToolCall) -> SystemStatus:
-        """Status of Cortex's services on this machine, with CPU, memory and load if asked."""
+        """Status of Cortex on this machine: its services (background jobs), CPU, memory, load."""
         return operations.status(params.include)
 
     async def resources(params: ResourcesParams, _call: ToolCall) -> SystemResources:
