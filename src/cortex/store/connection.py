@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,9 @@ Kind = Literal["embedded", "server"]
 _EMBEDDED_OPTIONS = {"memory_worker_period_ms": 1000}
 # Times are UTC whatever the zone of the machine; else a bound DateTime64 is off by its offset.
 _SESSION = {"session_timezone": "UTC"}
+
+# With less than this the engine cannot even write what it needs to start.
+_LEAST_FREE_BYTES = 1024 * 1024
 
 
 def kind_of(url: str) -> Kind:
@@ -92,6 +96,11 @@ def _not_started(directory: Path) -> StoreUnavailable:
         return StoreUnavailable(
             f"The data directory {directory} is in use by process {holder}",
             hint="one process holds an embedded engine: stop the other, or use a ClickHouse server",
+        )
+    if shutil.disk_usage(directory).free < _LEAST_FREE_BYTES:
+        return StoreUnavailable(
+            f"The embedded engine does not start on {directory}: its disk is full",
+            hint="make room on the disk, then start again",
         )
     return StoreUnavailable(
         f"The embedded engine does not start on {directory}",
