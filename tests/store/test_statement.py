@@ -6,7 +6,9 @@ from cortex.store.migrate import _RECORD, load_migrations
 from cortex.store.sql import split_statements
 from cortex.store.statement import Cluster, read_statement
 
-CLUSTER = Cluster("main-1", "cortex", {"events", "audit_log", "counts"})
+CLUSTER = Cluster(
+    "main-1", "cortex", {"events", "audit_log", "counts", "search_documents", "search_postings"}
+)
 ON = "ON CLUSTER 'main-1'"
 PLACE = "'/clickhouse/tables/{shard}/{database}/events', '{replica}'"
 

@@ -15,6 +15,7 @@ Transport = Literal["stdio", "http", "cli"]
 class Gate(StrEnum):
     """What a tool may need; policies permit or forbid each by this name."""
 
+    CONVERSATIONS_READ = "conversations.read"
     SYSTEM_READ = "system.read"
     SYSTEM_MUTATE = "system.mutate"
 

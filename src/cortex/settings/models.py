@@ -96,6 +96,13 @@ class McpSettings(_Slice):
 
 
 class Bm25Settings(_Slice):
+    ranking: Annotated[
+        Literal["full", "plain"],
+        Field(
+            description="`plain` ranks by the formula alone; `full` adds the steps of "
+            "docs/explain/ranking.md."
+        ),
+    ] = "full"
     k1: Annotated[float, Field(ge=0, le=10, description="How much a repeated word still adds.")] = (
         1.2
     )

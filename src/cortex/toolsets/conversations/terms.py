@@ -28,7 +28,7 @@ def term_counts(text: str) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     length = 0
     for word, count in Counter(_words(text)).items():
-        terms = _terms_of(word)
+        terms = word_terms(word)
         if terms:
             length += count
             for term in terms:
@@ -38,13 +38,8 @@ def term_counts(text: str) -> tuple[Counter[str], int]:
 
 def query_terms(text: str, limit: int) -> list[str]:
     """Return the terms of a query, each once, in the order in which they stand."""
-    found = dict.fromkeys(term for word in _words(text) for term in _terms_of(word))
+    found = dict.fromkeys(term for word in _words(text) for term in word_terms(word))
     return list(found)[:limit]
-
-
-def word_stems(text: str) -> list[str]:
-    """Return the stems of the words in order, without parts: what phrases are made of."""
-    return [stems[0] for word in _words(text) if (stems := _terms_of(word))]
 
 
 def _words(text: str) -> list[str]:
@@ -55,7 +50,8 @@ def _words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 17)
-def _terms_of(word: str) -> tuple[str, ...]:
+def word_terms(word: str) -> tuple[str, ...]:
+    """Return the terms of one word: its own, then those of its parts."""
     if not word.isascii():
         decomposed = unicodedata.normalize("NFKD", word)
         bare = "".join(c for c in decomposed if not unicodedata.combining(c))

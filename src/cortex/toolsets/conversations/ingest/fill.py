@@ -1,41 +1,59 @@
-"""From the bytes of a file to the records of a batch: parse, read, redact; in a worker thread."""
+"""From the lines of a file to the records of a batch: parse, redact, read; in a worker thread."""
 
-import json
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
 import orjson
 
-from cortex.toolsets.conversations.ingest.batch import Batch, Checkpoint, Fault, Place, Record
+from cortex.toolsets.conversations.ingest.batch import Batch
+from cortex.toolsets.conversations.ingest.clean import Cleaner, parsed
+from cortex.toolsets.conversations.ingest.files import tail_of
+from cortex.toolsets.conversations.ingest.globs import matches
 from cortex.toolsets.conversations.ingest.lines import Line, read_lines
-from cortex.toolsets.conversations.models import Carry, Event
-from cortex.toolsets.conversations.redaction import Redactor
+from cortex.toolsets.conversations.ingest.prepare import prepared
+from cortex.toolsets.conversations.ingest.values import (
+    Checkpoint,
+    Fault,
+    Place,
+    Record,
+    digest,
+)
+from cortex.toolsets.conversations.models import Carry
 from cortex.toolsets.conversations.sources.catalog import Source
-from cortex.toolsets.conversations.sources.reader import LineReader, SourceFile
+from cortex.toolsets.conversations.sources.reader import LineReader, SourceFile, fingerprint
 
 _MAX_FRAGMENT = 2_000
+_LINES_BEFORE_CWD = 64
+# A reader never raises; should one do so all the same, its record is a fault and not the end.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class Filler:
-    """Reads files into batches; counts what it redacted."""
+class LineFiller:
+    """Reads lines into batches; a full batch is left to the caller, who goes on with another."""
 
-    def __init__(self, redactor: Redactor, *, max_events: int, max_bytes: int) -> None:
-        self._redactor = redactor
-        self._max_events = max_events
-        self._max_bytes = max_bytes
-        self.redactions: Counter[str] = Counter()
+    def __init__(self, cleaner: Cleaner, excluded: Sequence[str], limits: tuple[int, int]) -> None:
+        self._cleaner = cleaner
+        self._excluded = excluded
+        self._max_events, self._max_bytes = limits
 
     def is_full(self, batch: Batch) -> bool:
         """Tell whether a batch should be written before more is read."""
         return batch.events >= self._max_events or batch.size_bytes >= self._max_bytes
 
-    def fill(self, batch: Batch, source: Source, reader: LineReader, start: Checkpoint) -> bool:
-        """Read on from a checkpoint; returns whether the file's end was reached."""
+    def is_excluded(self, cwd: str) -> bool:
+        """Tell whether sessions of a folder are not to be read."""
+        return bool(self._excluded and cwd) and matches(cwd.rstrip("/"), self._excluded)
+
+    def fill(
+        self, batch: Batch, source: Source, reader: LineReader, start: Checkpoint
+    ) -> Checkpoint | None:
+        """Read on from a checkpoint; returns where to go on, or None at the end of the file."""
+        if self._excluded and self.is_excluded(_first_cwd(reader, start.source_file)):
+            return None
         carry = Carry(**orjson.loads(start.carry)) if start.carry else Carry()
         file = SourceFile(start.source_file)
-        offset, line_no, is_at_end = start.offset, start.line_no, True
+        offset, line_no = start.offset, start.line_no
         with open(start.source_file, "rb") as stream:
             for line in read_lines(stream, offset=offset, line_no=line_no):
                 place = Place(
@@ -43,20 +61,22 @@ class Filler:
                     source.harness,
                     reader.provider,
                     start.source_file,
+                    start.origin,
                     start.generation,
                     line.number,
                     line.offset,
                 )
-                self._take(batch, line, place, reader, file=file, carry=carry)
+                self._take(batch, line, place, reader, file=file, carry=carry, head=start.head)
                 offset, line_no = line.end, line.number
                 if self.is_full(batch):
-                    is_at_end = False
                     break
+            tail = tail_of(stream.fileno(), offset)
+        batch.bytes_read += offset - start.offset
+        told = orjson.dumps(asdict(carry)).decode()
+        point = replace(start, offset=offset, line_no=line_no, tail=tail, carry=told)
         if offset != start.offset or not start.line_no:
-            batch.checkpoints[source.name, start.source_file] = replace(
-                start, offset=offset, line_no=line_no, carry=orjson.dumps(asdict(carry)).decode()
-            )
-        return is_at_end
+            batch.checkpoints[source.name, start.source_file] = point
+        return point if self.is_full(batch) else None
 
     def _take(
         self,
@@ -67,61 +87,80 @@ class Filler:
         *,
         file: SourceFile,
         carry: Carry,
+        head: str,
     ) -> None:
         if line.raw is None:
             text = f"a line of {line.size_bytes} bytes; at most 8 MiB are read"
-            batch.faults.append(Fault(place, "line_too_large", text, ""))
+            batch.faults.append(_fault(place, "line_too_large", text, head))
             return
         if not line.raw.strip():
             return
         try:
-            record = _parsed(line.raw)
-        except (ValueError, RecursionError) as error:
+            record = self._read(line.raw, place, reader, file, carry)
+        except UNREADABLE as error:
             fragment = line.raw[:_MAX_FRAGMENT].decode("utf-8", "replace")
+            kind = "json_parse_error" if _loose(line.raw) is None else "normalize_error"
             batch.faults.append(
-                Fault(place, "json_parse_error", str(error)[:200], self._clean(fragment))
+                _fault(place, kind, str(error)[:200], head, self._cleaner.text(fragment))
             )
             return
-        reading = reader.read(record, line.raw, line.number, file, carry)
+        reading = record.reading
+        if self.is_excluded(reading.cwd):
+            return
         if reading.bad_timestamp:
+            said = reading.bad_timestamp
             batch.faults.append(
-                Fault(place, "timestamp_parse_error", reading.bad_timestamp, reading.record_type)
+                _fault(place, "timestamp_parse_error", said, head, reading.record_type)
             )
-        written = line.raw.decode("utf-8", "replace")
-        raw_json = self._clean_json(written)
-        if raw_json is not written:
-            # What the line does not hold, no part of it does: only then are the parts looked at.
-            events = tuple(self._cleaned_event(event) for event in reading.events)
-            reading = replace(reading, events=events)
-        batch.add(Record(place, reading, raw_json))
+        batch.add(prepared(record))
 
-    def _cleaned_event(self, event: Event) -> Event:
-        return replace(
-            event,
-            text=self._clean(event.text),
-            title=self._clean(event.title),
-            payload_json=self._clean_json(event.payload_json),
-        )
-
-    def _clean(self, text: str) -> str:
-        return self._counted(self._redactor.redact(text)) if text else text
-
-    def _clean_json(self, text: str) -> str:
-        return self._counted(self._redactor.redact_json(text)) if text else text
-
-    def _counted(self, redacted: tuple[str, Mapping[str, int]]) -> str:
-        text, counts = redacted
+    def _read(
+        self, raw: bytes, place: Place, reader: LineReader, file: SourceFile, carry: Carry
+    ) -> Record:
+        value = parsed(raw)
+        if not isinstance(value, dict):
+            raise ValueError("the record is not an object")  # noqa: TRY004  # one kind of fault
+        text, clean, counts = self._cleaner.json(raw.decode("utf-8", "replace"), value)
+        record = cast("dict[str, Any]", clean)
+        # Named by the bytes of the file, so that new rules for secrets make no new records.
+        reading = reader.read(record, raw, place.line_no, file, carry)
         if counts:
-            self.redactions.update(counts)
-        return text
+            events = tuple(replace(e, text=self._cleaner.text(e.text)) for e in reading.events)
+            reading = replace(reading, events=events)
+        return Record(place, reading, text, redactions=counts)
 
 
-def _parsed(raw: bytes) -> dict[str, Any]:
+def _fault(place: Place, kind: str, text: str, head: str, fragment: str = "") -> Fault:
+    """Make a fault that is the same in a copy of the file, told by how the file begins."""
+    where = place.source_file if place.line_no == 1 or not head else head
+    named = digest(place.harness, where, place.offset, kind, fingerprint(fragment.encode()))
+    return Fault(place, named, kind, text, fragment)
+
+
+def _loose(raw: bytes) -> object:
     try:
-        record = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        # Stricter than the agents' own writers: half of a surrogate pair is theirs to write.
-        record = json.loads(raw)
-    if not isinstance(record, dict):
-        raise ValueError("the record is not an object")  # noqa: TRY004  # one kind of fault
-    return cast("dict[str, Any]", record)
+        value = parsed(raw)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _first_cwd(reader: LineReader, path: str) -> str:
+    """Return the folder in which the session of a file began, if its first lines say it."""
+    for reading in _first_readings(reader, path):
+        if reading.cwd:
+            return reading.cwd
+    return ""
+
+
+def _first_readings(reader: LineReader, path: str) -> Iterator[Any]:
+    carry, file = Carry(), SourceFile(path)
+    with open(path, "rb") as stream:
+        for line in read_lines(stream, offset=0, line_no=0):
+            record = _loose(line.raw) if line.raw else None
+            if isinstance(record, dict) and line.raw is not None:
+                yield reader.read(
+                    cast("dict[str, Any]", record), line.raw, line.number, file, carry
+                )
+            if line.number >= _LINES_BEFORE_CWD:
+                return

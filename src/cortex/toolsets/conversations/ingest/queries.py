@@ -1,23 +1,38 @@
 """All SQL of ingest: batches, checkpoints, and what is already known."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
 
 from cortex.store.engine import Engine
-from cortex.toolsets.conversations.ingest import rows
-from cortex.toolsets.conversations.ingest.batch import POSITION_BITS, POSITION_MASK, Checkpoint
+from cortex.toolsets.conversations.ingest import prepare
+from cortex.toolsets.conversations.ingest.known import LINE, Stored
+from cortex.toolsets.conversations.ingest.plan import Plan
 from cortex.toolsets.conversations.ingest.rows import Rows, StreamCounts
+from cortex.toolsets.conversations.ingest.together import together
+from cortex.toolsets.conversations.ingest.values import (
+    POSITION_BITS,
+    POSITION_MASK,
+    Checkpoint,
+    Fault,
+)
+
+T = TypeVar("T")
 
 OPEN, DONE, VOID = 1, 2, 3
-_BY_BATCH = ("events", "raw_events", "event_links", "tool_io", "ingest_errors", "search_documents")
 _CHECKPOINT_COLUMNS = (
-    "source_name source_file batch source_inode source_generation last_offset last_line_no head"
-    " carry"
+    "source_name source_file batch origin source_inode source_generation last_offset last_line_no"
+    " head tail carry"
 ).split()
 _ERROR_COLUMNS = (
-    "batch source_name harness source_file source_generation source_line_no source_offset"
+    "batch source_name harness source_file source_generation source_line_no source_offset error_id"
     " error_kind error_text raw_fragment"
 ).split()
+# Values of one statement travel in its address to a server, which takes a megabyte.
+_MAX_VALUES = 10_000
+_MAX_SESSIONS = 1_000
 
 
 class IngestQueries:
@@ -31,89 +46,174 @@ class IngestQueries:
         found = await self._engine.query("SELECT max(batch) AS batch FROM ingest_batches")
         return int(found[0]["batch"])
 
-    async def set_batch(self, batch: int, state: int) -> None:
-        """Say that a batch is open, done or void."""
-        await self._engine.insert("ingest_batches", ["batch", "state"], [(batch, state)])
-
-    async def open_batches(self) -> list[int]:
-        """Return the batches that a crash cut off."""
+    async def open_batches(self) -> dict[int, Plan]:
+        """Return the batches that a crash cut off, with what each was about to do."""
         found = await self._engine.query(
-            "SELECT batch FROM ingest_batches GROUP BY batch HAVING max(state) = {open:UInt8}",
+            "SELECT batch, max(plan) AS told FROM ingest_batches"
+            " GROUP BY batch HAVING max(state) = {open:UInt8} ORDER BY batch",
             {"open": OPEN},
         )
-        return [int(row["batch"]) for row in found]
+        return {int(row["batch"]): Plan.from_json(row["told"]) for row in found}
 
-    async def delete_batch(self, batch: int) -> None:
-        """Remove every row of a batch, postings first: they are found by their documents."""
-        named = {"batch": batch}
-        await self._engine.command(
-            "DELETE FROM search_postings WHERE doc_id IN"
-            " (SELECT doc_id FROM search_documents WHERE batch = {batch:UInt64})",
-            named,
+    async def begin(self, batch: int, plan: Plan) -> None:
+        """Say that a batch is being written, and what it does."""
+        await self._engine.insert(
+            "ingest_batches", ["batch", "state", "plan"], [(batch, OPEN, plan.to_json())]
         )
-        for table in (*_BY_BATCH, "ingest_checkpoints"):
-            await self._engine.command(
-                f"DELETE FROM {table} WHERE batch = {{batch:UInt64}}",  # noqa: S608  # constants
-                named,
-            )
+
+    async def end(self, batch: int, state: int, redactions: Mapping[str, int]) -> None:
+        """Say that a batch is done or void."""
+        await self._engine.insert(
+            "ingest_batches", ["batch", "state", "redactions"], [(batch, state, dict(redactions))]
+        )
+
+    async def redactions(self) -> dict[str, int]:
+        """Return how many secrets each rule has taken out of what is in the store."""
+        found = await self._engine.query(
+            "SELECT rule, sum(secrets) AS secrets FROM ingest_batches"
+            " ARRAY JOIN mapKeys(redactions) AS rule, mapValues(redactions) AS secrets"
+            " GROUP BY rule ORDER BY rule"
+        )
+        return {str(row["rule"]): int(row["secrets"]) for row in found}
 
     async def checkpoints(self) -> list[Checkpoint]:
         """Return how far every file is."""
         found = await self._engine.query(
-            "SELECT source_name, source_file, argMax(source_inode, batch) AS inode,"
+            "SELECT source_name, source_file, argMax(origin, batch) AS first_name,"
+            " argMax(source_inode, batch) AS inode,"
             " argMax(source_generation, batch) AS generation,"
             " argMax(last_offset, batch) AS offset, argMax(last_line_no, batch) AS line_no,"
-            " argMax(head, batch) AS head, argMax(carry, batch) AS carry"
+            " argMax(head, batch) AS first, argMax(tail, batch) AS last,"
+            " argMax(carry, batch) AS remembered"
             " FROM ingest_checkpoints GROUP BY source_name, source_file"
         )
-        return [Checkpoint(**row) for row in found]
+        return [Checkpoint(*row.values()) for row in found]
 
-    async def known_keys(self, session_ids: Iterable[str]) -> set[tuple[str, str]]:
+    async def known_records(self, session_ids: Iterable[str]) -> dict[str, dict[str, Stored]]:
         """Return the records of these sessions that are in the store."""
-        found = await self._engine.query(
-            "SELECT session_id, record_key FROM raw_events"
-            " WHERE session_id IN {sessions:Array(String)}",
-            {"sessions": sorted(session_ids)},
-        )
-        return {(row["session_id"], row["record_key"]) for row in found}
+        known: dict[str, dict[str, Stored]] = defaultdict(dict)
+        for some in _pieces(sorted(session_ids), _MAX_SESSIONS):
+            found = await self._engine.query(
+                "SELECT session_id, record_key, reading_mark, doc_id, event_count FROM raw_events"
+                " WHERE session_id IN {sessions:Array(String)}",
+                {"sessions": some},
+            )
+            known |= {session_id: {} for session_id in some}
+            for row in found:
+                mark = int(row["reading_mark"])
+                stored = Stored(mark, row["doc_id"], row["event_count"]) if mark else LINE
+                known[row["session_id"]][row["record_key"]] = stored
+        return dict(known)
 
     async def stream_counts(self, streams: Iterable[int]) -> dict[int, StreamCounts]:
         """Return how far these streams have been counted."""
-        named = {"streams": sorted(streams), "bits": POSITION_BITS, "mask": POSITION_MASK}
-        found = await self._engine.query(
-            "SELECT bitShiftRight(doc_id, {bits:UInt8}) AS stream,"
-            " max(bitAnd(doc_id, {mask:UInt64})) + 1 AS events, max(turn_seq) AS turns"
-            " FROM events WHERE bitShiftRight(doc_id, {bits:UInt8}) IN {streams:Array(UInt64)}"
-            " GROUP BY stream",
-            named,
-        )
-        ranked = await self._engine.query(
-            "SELECT bitShiftRight(doc_id, {bits:UInt8}) AS stream, count() AS ranked"
-            " FROM search_documents WHERE class <= 5"
-            " AND bitShiftRight(doc_id, {bits:UInt8}) IN {streams:Array(UInt64)} GROUP BY stream",
-            named,
-        )
-        by_stream = {int(row["stream"]): int(row["ranked"]) for row in ranked}
-        return {
-            int(row["stream"]): StreamCounts(
-                int(row["events"]), by_stream.get(int(row["stream"]), 0), int(row["turns"])
+        counted: dict[int, StreamCounts] = {}
+        for some in _pieces(sorted(streams), _MAX_SESSIONS):
+            values: dict[str, Any] = {"mask": POSITION_MASK, "bits": POSITION_BITS}
+            # Ranges of the key, one for each stream: a function of the key would read all of it.
+            ranges: list[str] = []
+            for place, stream in enumerate(some):
+                values[f"s{place}"] = stream << POSITION_BITS
+                bound = f"{{s{place}:UInt64}}"
+                ranges.append(f"doc_id BETWEEN {bound} AND bitOr({bound}, {{mask:UInt64}})")
+            where = " OR ".join(ranges)
+            found = await self._engine.query(
+                "SELECT bitShiftRight(doc_id, {bits:UInt8}) AS stream,"  # noqa: S608  # names only
+                " max(bitAnd(doc_id, {mask:UInt64})) + 1 AS events, max(turn_seq) AS turns"
+                f" FROM events WHERE {where} GROUP BY stream",
+                values,
             )
-            for row in found
-        }
+            ranked = await self._engine.query(
+                "SELECT bitShiftRight(doc_id, {bits:UInt8}) AS stream,"  # noqa: S608  # names only
+                f" max(position) AS ranked FROM search_documents WHERE {where} GROUP BY stream",
+                values,
+            )
+            places = {int(row["stream"]): int(row["ranked"]) for row in ranked}
+            for row in found:
+                stream = int(row["stream"])
+                counted[stream] = StreamCounts(
+                    stream,
+                    events=int(row["events"]),
+                    ranked=places.get(stream, 0),
+                    turns=int(row["turns"]),
+                )
+        return counted
 
-    async def insert_rows(self, made: Rows) -> None:
-        """Write the rows of a batch, documents before the postings that are found by them."""
-        insert = self._engine.insert
-        await insert("search_documents", rows.DOCUMENT_COLUMNS, made.documents)
-        await insert("events", rows.EVENT_COLUMNS, made.events)
-        await insert("raw_events", rows.RAW_COLUMNS, made.raw)
-        await insert("event_links", rows.LINK_COLUMNS, made.links)
-        await insert("tool_io", rows.TOOL_COLUMNS, made.tool_io)
-        await insert("search_postings", rows.POSTING_COLUMNS, made.postings)
+    async def positions(self, doc_ids: Iterable[int]) -> dict[int, int]:
+        """Return the places of these documents among the ranked ones."""
+        places: dict[int, int] = {}
+        for some in _pieces(doc_ids, _MAX_VALUES):
+            found = await self._engine.query(
+                "SELECT doc_id, position FROM search_documents"
+                " WHERE doc_id IN {docs:Array(UInt64)} AND position > 0",
+                {"docs": some},
+            )
+            places |= {int(row["doc_id"]): int(row["position"]) for row in found}
+        return places
 
-    async def insert_errors(self, errors: Sequence[tuple[Any, ...]]) -> None:
+    async def turns_before(self, doc_ids: Iterable[int]) -> dict[int, int]:
+        """Return how many prompts came before each of these events."""
+        turns: dict[int, int] = {}
+        for some in _pieces(doc_ids, _MAX_VALUES):
+            found = await self._engine.query(
+                "SELECT doc_id, turn_seq - is_turn AS turns FROM events"
+                " WHERE doc_id IN {docs:Array(UInt64)}",
+                {"docs": some},
+            )
+            turns |= {int(row["doc_id"]): int(row["turns"]) for row in found}
+        return turns
+
+    async def known_faults(self, faults: Sequence[Fault]) -> set[int]:
+        """Return which of these faults were told before."""
+        known: set[int] = set()
+        for some in _pieces([fault.id for fault in faults], _MAX_VALUES):
+            found = await self._engine.query(
+                "SELECT error_id FROM ingest_errors WHERE error_id IN {ids:Array(UInt64)}",
+                {"ids": some},
+            )
+            known |= {int(row["error_id"]) for row in found}
+        return known
+
+    async def count_faults(self) -> int:
+        """Return how many records could not be read."""
+        found = await self._engine.query("SELECT count() AS faults FROM ingest_errors")
+        return int(found[0]["faults"])
+
+    async def insert(self, batch: int, made: Rows, faults: Sequence[Fault]) -> None:
+        """Write the rows of a batch, side by side: the engine compresses while Python encodes."""
+        await together(
+            partial(
+                self._engine.insert, "search_documents", prepare.DOCUMENT_COLUMNS, made.documents
+            ),
+            partial(self._engine.insert, "events", prepare.EVENT_COLUMNS, made.events),
+            partial(self._engine.insert, "raw_events", prepare.RAW_COLUMNS, made.raw),
+            partial(self._engine.insert, "event_links", prepare.LINK_COLUMNS, made.links),
+            partial(self._engine.insert, "tool_io", prepare.TOOL_COLUMNS, made.tool_io),
+            partial(self._insert_faults, batch, faults),
+        )
+
+    async def _insert_faults(self, batch: int, faults: Sequence[Fault]) -> None:
         """Write the records that could not be read."""
-        await self._engine.insert("ingest_errors", _ERROR_COLUMNS, errors)
+        await self._engine.insert(
+            "ingest_errors",
+            _ERROR_COLUMNS,
+            [
+                (
+                    batch,
+                    fault.place.source_name,
+                    fault.place.harness,
+                    fault.place.source_file,
+                    fault.place.generation,
+                    fault.place.line_no,
+                    fault.place.offset,
+                    fault.id,
+                    fault.kind,
+                    fault.text[:500],
+                    fault.fragment[:20_000],
+                )
+                for fault in faults
+            ],
+        )
 
     async def insert_checkpoints(self, batch: int, reached: Iterable[Checkpoint]) -> None:
         """Write how far the files of a batch are."""
@@ -125,13 +225,21 @@ class IngestQueries:
                     point.source_name,
                     point.source_file,
                     batch,
+                    point.origin,
                     point.inode,
                     point.generation,
                     point.offset,
                     point.line_no,
                     point.head,
+                    point.tail,
                     point.carry,
                 )
                 for point in reached
             ],
         )
+
+
+def _pieces(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(values)
+    while piece := list(islice(rest, size)):
+        yield piece

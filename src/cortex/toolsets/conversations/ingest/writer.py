@@ -1,94 +1,179 @@
 """Batches into the store: each whole, or gone after the next start."""
 
 import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import anyio.to_thread
 
-from cortex.toolsets.conversations.ingest.batch import Batch, Fault, stream_of
-from cortex.toolsets.conversations.ingest.queries import DONE, OPEN, VOID, IngestQueries
-from cortex.toolsets.conversations.ingest.rows import Rows, StreamCounts
+from cortex.toolsets.conversations.ingest.batch import Batch
+from cortex.toolsets.conversations.ingest.known import LINE, KnownRecords, Stored
+from cortex.toolsets.conversations.ingest.plan import Plan, Removal, runs
+from cortex.toolsets.conversations.ingest.prepare import Prepared, Stream
+from cortex.toolsets.conversations.ingest.queries import DONE, VOID, IngestQueries
+from cortex.toolsets.conversations.ingest.removal import RowRemover
+from cortex.toolsets.conversations.ingest.rows import Numbers, Rows, StreamCounts
+from cortex.toolsets.conversations.ingest.values import (
+    POSITION_BITS,
+    POSITION_MASK,
+    Fault,
+    stream_of,
+)
 
 log = logging.getLogger(__name__)
+
+# Streams whose counts are kept; more are counted again when they are met again.
+_MAX_STREAMS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch brought that was not there before."""
+
+    events: int = 0
+    faults: Sequence[Fault] = ()
+    redactions: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """What is kept of the records that others take the place of: their places and turns."""
+
+    removals: Mapping[tuple[str, str], Removal]
+    positions: Mapping[int, int]
+    turns: Mapping[int, int]
 
 
 class BatchWriter:
     """The one writer of conversations. A batch counts from the moment it is said to be done."""
 
-    def __init__(self, queries: IngestQueries) -> None:
+    def __init__(self, queries: IngestQueries, remover: RowRemover) -> None:
         self._queries = queries
+        self._remover = remover
+        self._known = KnownRecords()
+        self._counts: dict[Stream, StreamCounts] = {}
         self._batch = 0
-        self._counts: dict[int, StreamCounts] = {}
-        self._owners: dict[str, str] = {}  # session -> the file that is known to hold it
 
     async def recover(self) -> int:
         """Remove what a crash left half-written; returns how many batches that were."""
         cut_off = await self._queries.open_batches()
-        for batch in cut_off:
-            await self._queries.delete_batch(batch)
-            await self._queries.set_batch(batch, VOID)
-            log.warning("batch %d was cut off by a crash and is read again", batch)
+        for batch, plan in cut_off.items():
+            await self._remover.remove_batch(batch, plan)
+            await self._queries.end(batch, VOID, {})
+            log.warning("batch %d was cut off and is read again", batch)
         self._batch = await self._queries.last_batch()
+        self._known.clear()
+        self._counts.clear()
         return len(cut_off)
 
-    async def write(self, batch: Batch) -> int:
-        """Write a batch and return how many of its events are new."""
-        await self._drop_known(batch)
-        await self._load_counts(batch)
+    async def write(self, batch: Batch) -> Written:
+        """Write a batch; after an error nothing may be written before `recover`."""
+        await self._look_up(batch.records)
+        records, replaced = await self._new(batch.records)
+        faults = await self._new_faults(batch.faults)
+        await self._count(records)
         self._batch += 1
         number = self._batch
-        made = await anyio.to_thread.run_sync(self._rows, number, batch)
-        await self._queries.set_batch(number, OPEN)
-        await self._queries.insert_rows(made)
-        await self._queries.insert_errors([_error_row(number, fault) for fault in batch.faults])
+        made, plan = await anyio.to_thread.run_sync(self._made, number, records, replaced)
+        await self._queries.begin(number, plan)
+        if plan.removals:
+            await self._remover.remove_records(plan.removals, before=number)
+        await self._queries.insert(number, made, faults)
         await self._queries.insert_checkpoints(number, batch.checkpoints.values())
-        await self._queries.set_batch(number, DONE)
-        return len(made.events)
+        redactions: Counter[str] = Counter()
+        for record in records:
+            redactions.update(record.redactions)
+        await self._queries.end(number, DONE, redactions)
+        self._known.trim()
+        return Written(len(made.events), faults, redactions)
 
-    async def _drop_known(self, batch: Batch) -> None:
-        """Leave out records that another file, or an earlier reading, brought already."""
-        asked = {
-            record.reading.session_id
-            for record in batch.records
-            if self._owners.get(record.reading.session_id) != record.place.source_file
-        }
-        known = await self._queries.known_keys(asked) if asked else set[tuple[str, str]]()
-        kept = []
-        for record in batch.records:
-            name = (record.reading.session_id, record.reading.key)
-            owner = self._owners.setdefault(name[0], record.place.source_file)
-            if name in known:
-                continue
-            if name[0] in asked or owner != record.place.source_file:
-                known.add(name)
-            kept.append(record)
-        batch.records = kept
-
-    async def _load_counts(self, batch: Batch) -> None:
-        streams = {stream_of(r.reading.session_id, r.place) for r in batch.records}
-        missing = streams - self._counts.keys()
+    async def _look_up(self, records: Sequence[Prepared]) -> None:
+        """Learn which records of these sessions are in the store."""
+        missing = self._known.missing(record.session_id for record in records)
         if missing:
-            self._counts |= {stream: StreamCounts() for stream in missing}
-            self._counts |= await self._queries.stream_counts(missing)
+            self._known.put(await self._queries.known_records(missing))
 
-    def _rows(self, number: int, batch: Batch) -> Rows:
+    async def _new(self, records: Sequence[Prepared]) -> tuple[list[Prepared], _Replaced]:
+        """Leave out what is in the store already; what says something else now is replaced."""
+        kept: dict[tuple[str, str], Prepared] = {}
+        removals: dict[tuple[str, str], Removal] = {}
+        for record in records:
+            name = (record.session_id, record.key)
+            stored = self._known.of(name[0]).get(name[1])
+            if name in kept:
+                if record.mark:
+                    kept[name] = record
+            elif stored is None:
+                kept[name] = record
+            elif record.mark and stored.mark and stored.mark != record.mark:
+                kept[name] = record
+                removals[name] = Removal(*name, stored.doc_id, stored.events)
+        if not removals:
+            return list(kept.values()), _Replaced({}, {}, {})
+        doc_ids = [doc_id for removal in removals.values() for doc_id in removal.doc_ids]
+        positions = await self._queries.positions(doc_ids)
+        turns = await self._queries.turns_before(r.doc_id for r in removals.values())
+        return list(kept.values()), _Replaced(removals, positions, turns)
+
+    async def _new_faults(self, faults: Sequence[Fault]) -> list[Fault]:
+        if not faults:
+            return []
+        known = await self._queries.known_faults(faults)
+        by_id = {fault.id: fault for fault in reversed(faults) if fault.id not in known}
+        return list(reversed(by_id.values()))
+
+    async def _count(self, records: Sequence[Prepared]) -> None:
+        """Learn how far the streams of these records have been counted."""
+        if len(self._counts) > _MAX_STREAMS:
+            self._counts.clear()
+        wanted = {record.stream for record in records} - self._counts.keys()
+        part = 0
+        while wanted:
+            # Nothing is asked of the streams of sessions that the store does not know at all.
+            asked = {stream_of(*name, part): name for name in wanted if self._known.of(name[0])}
+            found = await self._queries.stream_counts(asked) if asked else {}
+            for name in wanted if part == 0 else set[Stream]():
+                self._counts[name] = StreamCounts(stream_of(*name))
+            for stream, counts in found.items():
+                counts.part = part
+                self._counts[asked[stream]] = counts
+            # One that is half full may have gone on in its next part.
+            wanted = {asked[s] for s, counts in found.items() if counts.events > POSITION_MASK // 2}
+            part += 1
+
+    def _made(
+        self, number: int, records: Sequence[Prepared], replaced: _Replaced
+    ) -> tuple[Rows, Plan]:
         made = Rows()
-        for record in batch.records:
-            stream = stream_of(record.reading.session_id, record.place)
-            made.add(number, record, stream, self._counts[stream])
-        return made
+        for record in records:
+            session_id, key = record.session_id, record.key
+            removal = replaced.removals.get((session_id, key))
+            numbers = self._numbers(record, removal, replaced)
+            made.add(number, record, numbers)
+            events = len(record.events)
+            stored = Stored(record.mark, numbers.doc_id, events) if record.mark else LINE
+            self._known.of(session_id)[key] = stored
+        docs = runs(made.doc_ids)
+        return made, Plan(docs, tuple(replaced.removals.values()))
 
-
-def _error_row(number: int, fault: Fault) -> tuple[object, ...]:
-    place = fault.place
-    return (
-        number,
-        place.source_name,
-        place.harness,
-        place.source_file,
-        place.generation,
-        place.line_no,
-        place.offset,
-        fault.kind,
-        fault.text[:500],
-        fault.fragment[:20_000],
-    )
+    def _numbers(self, record: Prepared, removal: Removal | None, replaced: _Replaced) -> Numbers:
+        """Give a record its numbers: the old ones where they suffice, so it keeps its place."""
+        name = record.stream
+        counts = self._counts[name]
+        events = len(record.events)
+        if counts.events + events > POSITION_MASK:
+            following = stream_of(*name, counts.part + 1)
+            counts = StreamCounts(following, counts.part + 1, turns=counts.turns)
+            self._counts[name] = counts
+        following_id = (counts.stream << POSITION_BITS) | counts.events
+        if removal is None:
+            counts.events += events
+            return Numbers(following_id, counts)
+        turns = replaced.turns.get(removal.doc_id)
+        is_last = removal.events > 0 and removal.doc_ids.stop == following_id
+        if events <= removal.events or is_last:
+            counts.events += max(0, events - removal.events)
+            return Numbers(removal.doc_id, counts, turns, replaced.positions)
+        counts.events += events
+        return Numbers(following_id, counts, turns)

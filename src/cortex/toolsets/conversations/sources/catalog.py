@@ -1,5 +1,7 @@
 """The agents whose sessions are read: where they write, and who reads it."""
 
+import fnmatch
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,7 +9,61 @@ from cortex.errors import SettingsError
 from cortex.settings.models import IngestSource
 from cortex.toolsets.conversations.sources.claude_code import ClaudeCodeReader
 from cortex.toolsets.conversations.sources.codex import CodexReader
-from cortex.toolsets.conversations.sources.reader import LineReader
+from cortex.toolsets.conversations.sources.copilot_cli import (
+    CopilotCliReader,
+    CopilotWorkspaceReader,
+)
+from cortex.toolsets.conversations.sources.cursor import CursorReader
+from cortex.toolsets.conversations.sources.cursor_state import CursorStateReader
+from cortex.toolsets.conversations.sources.gemini_cli import GeminiCliReader
+from cortex.toolsets.conversations.sources.kimi_cli import KimiCliReader, KimiStateReader
+from cortex.toolsets.conversations.sources.opencode import OpencodeReader
+from cortex.toolsets.conversations.sources.qwen_code import QwenCodeReader
+from cortex.toolsets.conversations.sources.reader import DatabaseReader, DocumentReader, LineReader
+
+Reader = LineReader | DocumentReader | DatabaseReader
+
+# Which files of an agent are sessions, and who reads them; the first reads what matches none.
+_READERS: dict[str, tuple[tuple[str, Reader], ...]] = {
+    "claude-code": (("*.jsonl", ClaudeCodeReader()),),
+    "codex": (("*.jsonl", CodexReader()),),
+    "copilot-cli": (
+        ("*.jsonl", CopilotCliReader()),
+        ("workspace.yaml", CopilotWorkspaceReader()),
+    ),
+    "cursor": (("*.jsonl", CursorReader()), ("*.vscdb", CursorStateReader())),
+    "gemini-cli": (("*.jsonl", GeminiCliReader()), ("session-*.json", GeminiCliReader())),
+    "kimi-cli": (("wire.jsonl", KimiCliReader()), ("state.json", KimiStateReader())),
+    "opencode": (("*.db", OpencodeReader()), ("*.json", OpencodeReader())),
+    "qwen-code": (("*.jsonl", QwenCodeReader()),),
+}
+HARNESSES = tuple(sorted(_READERS))
+# Not sessions, though they lie among them and end in .jsonl.
+_EXCLUDED = {"claude-code": ("**/subagents/workflows/**/journal.jsonl", "**/audit.jsonl")}
+
+_CURSOR_HOME = {
+    "darwin": "~/Library/Application Support/Cursor/User",
+    "win32": "~/AppData/Roaming/Cursor/User",
+}.get(sys.platform, "~/.config/Cursor/User")
+_COWORK = "~/Library/Application Support/Claude/local-agent-mode-sessions"
+_BUILT_IN = (
+    ("claude", "claude-code", "~/.claude/projects/**/*.jsonl"),
+    ("claude-cowork", "claude-code", f"{_COWORK}/**/.claude/projects/**/*.jsonl"),
+    ("codex", "codex", "~/.codex/sessions/**/*.jsonl"),
+    ("copilot-cli", "copilot-cli", "~/.copilot/session-state/*/events.jsonl"),
+    ("copilot-cli-files", "copilot-cli", "~/.copilot/session-state/*.jsonl"),
+    ("copilot-cli-names", "copilot-cli", "~/.copilot/session-state/*/workspace.yaml"),
+    ("cursor", "cursor", "~/.cursor/projects/*/agent-transcripts/**/*.jsonl"),
+    ("cursor-sqlite", "cursor", f"{_CURSOR_HOME}/**/state.vscdb"),
+    ("gemini-cli", "gemini-cli", "~/.gemini/tmp/*/chats/**/*.jsonl"),
+    ("gemini-cli-json", "gemini-cli", "~/.gemini/tmp/*/chats/session-*.json"),
+    ("kimi-cli", "kimi-cli", "~/.kimi/sessions/**/wire.jsonl"),
+    ("kimi-cli-names", "kimi-cli", "~/.kimi/sessions/*/*/state.json"),
+    ("opencode", "opencode", "~/.local/share/opencode/opencode*.db"),
+    ("qwen-code", "qwen-code", "~/.qwen/projects/*/chats/*.jsonl"),
+    ("qwen-code-agents", "qwen-code", "~/.qwen/projects/*/subagents/*/agent-*.jsonl"),
+)
+_MAC_ONLY = frozenset({"claude-cowork"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,38 +73,39 @@ class Source:
     name: str
     harness: str
     glob: str
-    reader: LineReader
+    watch_root: str = ""  # empty: the fixed beginning of the glob
     excluded: tuple[str, ...] = ()
 
-
-_LINE_READERS: dict[str, LineReader] = {
-    "claude-code": ClaudeCodeReader(),
-    "codex": CodexReader(),
-}
-# Not sessions, though they lie among them and end in .jsonl.
-_EXCLUDED = {"claude-code": ("**/subagents/workflows/**/journal.jsonl", "**/audit.jsonl")}
-_BUILT_IN = (
-    ("claude", "claude-code", "~/.claude/projects/**/*.jsonl"),
-    ("codex", "codex", "~/.codex/sessions/**/*.jsonl"),
-)
-
-
-def line_reader(harness: str) -> LineReader:
-    """Return who reads the lines of an agent."""
-    try:
-        return _LINE_READERS[harness]
-    except KeyError:
-        known = ", ".join(sorted(_LINE_READERS))
-        raise SettingsError(f"unknown harness {harness!r}; known are {known}") from None
+    def reader(self, path: str) -> Reader:
+        """Return who reads a file, told by its name."""
+        readers = _READERS[self.harness]
+        name = path.rpartition("/")[2]
+        found = (reader for pattern, reader in readers if fnmatch.fnmatchcase(name, pattern))
+        return next(found, readers[0][1])
 
 
 def sources(configured: Sequence[IngestSource] | None) -> list[Source]:
     """Return what is to be read: the built-in sources, or what the settings name instead."""
     if configured is None:
-        return [source(name, harness, glob) for name, harness, glob in _BUILT_IN]
-    return [source(item.name, item.harness, item.glob) for item in configured if item.enabled]
+        return [
+            source(name, harness, glob)
+            for name, harness, glob in _BUILT_IN
+            if sys.platform == "darwin" or name not in _MAC_ONLY
+        ]
+    return [
+        source(item.name, item.harness, item.glob, item.watch_root or "")
+        for item in configured
+        if item.enabled
+    ]
 
 
-def source(name: str, harness: str, glob: str) -> Source:
+def source(name: str, harness: str, glob: str, watch_root: str = "") -> Source:
     """Return one source by the name of its agent."""
-    return Source(name, harness, glob, line_reader(harness), _EXCLUDED.get(harness, ()))
+    if harness not in _READERS:
+        raise SettingsError(f"unknown harness {harness!r}; known are {', '.join(HARNESSES)}")
+    return Source(name, harness, glob, watch_root, _EXCLUDED.get(harness, ()))
+
+
+def file_patterns(harness: str) -> tuple[str, ...]:
+    """Return what the session files of an agent are called."""
+    return tuple(pattern for pattern, _ in _READERS[harness])

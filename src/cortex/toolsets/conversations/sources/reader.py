@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import orjson
 
@@ -29,6 +29,7 @@ class SourceFile:
         return self.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
 
 
+@runtime_checkable
 class LineReader(Protocol):
     """Reads one agent's lines. Holds no state of its own: everything is in the `Carry`."""
 
@@ -43,13 +44,29 @@ class LineReader(Protocol):
 
 
 class DocumentReader(Protocol):
-    """Reads files that are rewritten whole (a JSON document) or polled (a database)."""
+    """Reads files that are rewritten whole; the last reading of a record is the one that holds."""
 
     harness: str
     provider: str
 
     def read_all(self, file: SourceFile) -> Iterator[Reading]:
         """Return every record in order; the same record has the same key each time."""
+        ...
+
+
+@runtime_checkable
+class DatabaseReader(Protocol):
+    """Reads a database, from where it stood at an earlier reading on."""
+
+    harness: str
+    provider: str
+
+    def position(self, file: SourceFile) -> str:
+        """Return where the source stands; taken before a read, it is the next read's `since`."""
+        ...
+
+    def read_all(self, file: SourceFile, since: str = "") -> Iterator[Reading]:
+        """Return every record, or with `since` at least those that changed from there on."""
         ...
 
 
