@@ -11,7 +11,6 @@ from cortex.toolsets.conversations.sources.claude_message import (
     LAST_MOMENT,
     UNREADABLE,
     Line,
-    name_of,
     read_message,
     said,
     words,
@@ -19,6 +18,7 @@ from cortex.toolsets.conversations.sources.claude_message import (
 from cortex.toolsets.conversations.sources.reader import (
     SourceFile,
     as_object,
+    name_of,
     parse_moment,
     record_key,
 )

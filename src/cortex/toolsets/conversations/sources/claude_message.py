@@ -11,6 +11,7 @@ from cortex.toolsets.conversations.sources.reader import (
     as_json,
     as_list,
     as_object,
+    name_of,
     remember_tool,
     text_of,
 )
@@ -303,8 +304,3 @@ def _gather(value: object, parts: list[str], skipped: frozenset[str], depth: int
     else:
         for item in as_list(value):
             _gather(item, parts, skipped, depth + 1)
-
-
-def name_of(value: object) -> str:
-    """Return a string as it is, nothing for anything else."""
-    return value if isinstance(value, str) else ""

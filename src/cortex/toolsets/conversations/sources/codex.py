@@ -12,7 +12,6 @@ from cortex.toolsets.conversations.sources.codex_items import (
     ITEMS,
     Line,
     content_text,
-    name_of,
     read_item,
 )
 from cortex.toolsets.conversations.sources.reader import (
@@ -20,6 +19,7 @@ from cortex.toolsets.conversations.sources.reader import (
     as_count,
     as_list,
     as_object,
+    name_of,
     parse_moment,
     record_key,
     text_of,

@@ -9,9 +9,14 @@ from cortex.toolsets.conversations.sources.codex_items import (
     Line,
     content_text,
     is_failure,
-    name_of,
 )
-from cortex.toolsets.conversations.sources.reader import as_count, as_json, as_object, text_of
+from cortex.toolsets.conversations.sources.reader import (
+    as_count,
+    as_json,
+    as_object,
+    name_of,
+    text_of,
+)
 
 # Events that say again what an item says: the item stands in every version's files.
 _MIRRORS: dict[str, Actor] = {

@@ -15,6 +15,7 @@ from cortex.toolsets.conversations.sources.reader import (
     as_json,
     as_list,
     as_object,
+    name_of,
     remember_tool,
     text_of,
 )
@@ -241,11 +242,6 @@ def content_text(content: object) -> str:
         return content
     texts = [name_of(item) or name_of(as_object(item).get("text")) for item in as_list(content)]
     return "\n".join(filter(None, texts))
-
-
-def name_of(value: object) -> str:
-    """Return a string as it is, nothing for anything else."""
-    return value if isinstance(value, str) else ""
 
 
 def _tool_name(item: dict[str, Any]) -> str:

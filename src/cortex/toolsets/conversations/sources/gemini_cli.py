@@ -19,6 +19,7 @@ from cortex.toolsets.conversations.sources.reader import (
     as_list,
     as_object,
     fingerprint,
+    name_of,
     parse_moment,
     text_of,
 )
@@ -66,8 +67,8 @@ class _Message:
                 payload_type=payload_type,
                 actor=actor,
                 text=text[:MAX_TEXT_CHARS],
-                item_id=string(self.record.get("id")),
-                model=string(self.record.get("model")),
+                item_id=name_of(self.record.get("id")),
+                model=name_of(self.record.get("model")),
                 is_substream=self.is_substream,
                 agent_label=self.agent_label,
                 usage=None if self.events else _usage(as_object(self.record.get("tokens"))),
@@ -106,11 +107,11 @@ class _Journal:
         self.head.update((name, fields[name]) for name in fields if name != "messages")
 
     def readings(self, file: SourceFile) -> Iterator[Reading]:
-        own_id = string(self.head.get("sessionId")) or file.stem
+        own_id = name_of(self.head.get("sessionId")) or file.stem
         is_substream = self.head.get("kind") == "subagent"
         parent = _parent_of(file.path) if is_substream else ""
         directories = as_list(self.head.get("directories"))
-        cwd = _project_root(file.path) or string(directories[0] if directories else "")
+        cwd = _project_root(file.path) or name_of(directories[0] if directories else "")
         about = (parent or own_id, own_id if is_substream else "", is_substream)
         answered = _answered(self.messages)
         # Subagents share their parent's session, and the ids of some messages with it.
@@ -135,7 +136,7 @@ class _Journal:
 
         yield reading("session", self.head.get("startTime"), self.head, "session")
         for key, record in self.messages.items():
-            kind = string(record.get("type")) or "unknown"
+            kind = name_of(record.get("type")) or "unknown"
             yield reading(key, record.get("timestamp"), record, kind)
         for key, record in self.rest.items():
             kind = "rewind" if "$rewindTo" in record else "unknown"
@@ -143,7 +144,7 @@ class _Journal:
 
 
 def _session(message: _Message) -> None:
-    title = string(message.record.get("summary"))
+    title = name_of(message.record.get("summary"))
     more = text_of([message.record.get("memoryScratchpad"), message.record.get("directories")])
     text = "\n".join(filter(None, [title, more]))
     message.add("record", "session_meta", "session", "system", text, title=title)
@@ -182,15 +183,15 @@ def _gemini(message: _Message) -> None:
         message.add("text", "message", "agent_message", "assistant", text, payload=_said(record))
     for index, call in enumerate(calls):
         _tool_call(message, as_object(call), index)
-    known = {string(as_object(call).get("id")) for call in calls}
+    known = {name_of(as_object(call).get("id")) for call in calls}
     for index, part in enumerate(parts):
-        if string(as_object(part.get("functionCall")).get("id")) not in known:
+        if name_of(as_object(part.get("functionCall")).get("id")) not in known:
             _tool_part(message, part, index)
 
 
 def _tool_call(message: _Message, call: dict[str, Any], index: int) -> None:
-    call_id, status = string(call.get("id")), string(call.get("status"))
-    named = {"tool_name": string(call.get("name")), "tool_call_id": call_id, "op_status": status}
+    call_id, status = name_of(call.get("id")), name_of(call.get("status"))
+    named = {"tool_name": name_of(call.get("name")), "tool_call_id": call_id, "op_status": status}
     asked = {name: value for name, value in call.items() if not name.startswith("result")}
     # The client names what it asks in words (`description`); an agent's call names the agent.
     text = joined([text_of(call.get(name)) for name in ("args", "description", "agentId")])
@@ -231,12 +232,12 @@ def _tool_part(message: _Message, part: dict[str, Any], index: int) -> None:
             "assistant",
             text_of(call.get("args")),
             payload=part,
-            tool_name=string(call.get("name")),
-            tool_call_id=string(call.get("id")),
+            tool_name=name_of(call.get("name")),
+            tool_call_id=name_of(call.get("id")),
             tool_phase="request",
         )
     elif isinstance(part.get("functionResponse"), dict):
-        response, call_id = part["functionResponse"], string(part["functionResponse"].get("id"))
+        response, call_id = part["functionResponse"], name_of(part["functionResponse"].get("id"))
         failed = is_failure([part])
         message.add(
             f"part:{index}",
@@ -245,7 +246,7 @@ def _tool_part(message: _Message, part: dict[str, Any], index: int) -> None:
             "tool",
             result_text([part]),
             payload=part,
-            tool_name=string(response.get("name")),
+            tool_name=name_of(response.get("name")),
             tool_call_id=call_id,
             tool_phase="response",
             tool_error=failed,
@@ -255,13 +256,13 @@ def _tool_part(message: _Message, part: dict[str, Any], index: int) -> None:
 
 
 def _noted(message: _Message) -> None:
-    kind = string(message.record.get("type")) or "rewind"
+    kind = name_of(message.record.get("type")) or "rewind"
     text = _spoken(parts_of(message.record.get("content")))
     message.add("record", "system", kind, "system", text, op_status=kind)
 
 
 def _unknown(message: _Message) -> None:
-    kind = string(message.record.get("type")) or "unknown"
+    kind = name_of(message.record.get("type")) or "unknown"
     hidden = ("id", "timestamp", "type")
     said = [value for name, value in message.record.items() if name not in hidden]
     message.add("record", "unknown", kind, "system", text_of(said))
@@ -290,7 +291,7 @@ def split_prompt(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Tell what a person wrote from the files that the client put after it."""
     for index, part in enumerate(parts):
-        if index and string(part.get("text")).lstrip().startswith(_FILES_ADDED):
+        if index and name_of(part.get("text")).lstrip().startswith(_FILES_ADDED):
             return parts[:index], parts[index:]
     return parts, []
 
@@ -323,11 +324,6 @@ def joined(texts: list[str]) -> str:
         if text.strip() and text.strip() not in kept:
             kept = f"{kept}\n{text}" if kept else text
     return kept
-
-
-def string(value: object) -> str:
-    """Return a string as it is, nothing for anything else."""
-    return value if isinstance(value, str) else ""
 
 
 def _spoken(parts: list[dict[str, Any]], *, thought: bool = False) -> str:
@@ -375,7 +371,7 @@ def _place(record: dict[str, Any], position: int) -> str:
 
 def _answered(messages: dict[str, dict[str, Any]]) -> frozenset[str]:
     calls = (as_object(c) for m in messages.values() for c in as_list(m.get("toolCalls")))
-    return frozenset(string(call.get("id")) for call in calls if call.get("result"))
+    return frozenset(name_of(call.get("id")) for call in calls if call.get("result"))
 
 
 def _parent_of(path: str) -> str:

@@ -23,7 +23,6 @@ from cortex.toolsets.conversations.sources.gemini_cli import (
     parts_of,
     result_text,
     split_prompt,
-    string,
 )
 from cortex.toolsets.conversations.sources.reader import (
     MAX_TEXT_CHARS,
@@ -32,6 +31,7 @@ from cortex.toolsets.conversations.sources.reader import (
     as_json,
     as_list,
     as_object,
+    name_of,
     parse_moment,
     record_key,
     remember_tool,
@@ -87,18 +87,18 @@ class QwenCodeReader:
     def read(
         self, record: Mapping[str, Any], raw: bytes, line_no: int, file: SourceFile, carry: Carry
     ) -> Reading:
-        record_type = string(record.get("type")) or "unknown"
-        session_id = string(record.get("sessionId")) or carry.session_id or _session_of(file)
+        record_type = name_of(record.get("type")) or "unknown"
+        session_id = name_of(record.get("sessionId")) or carry.session_id or _session_of(file)
         carry.session_id = session_id
-        carry.cwd = string(record.get("cwd")) or carry.cwd
+        carry.cwd = name_of(record.get("cwd")) or carry.cwd
         timestamp_ms, bad_timestamp = parse_moment(record.get("timestamp"))
         line = _Line(
             record=record,
             carry=carry,
-            item_id=string(record.get("uuid")),
+            item_id=name_of(record.get("uuid")),
             is_substream=record.get("isSidechain") is True or "/subagents/" in file.path,
-            agent_label=string(record.get("agentName")) or string(record.get("agentId")),
-            model=string(record.get("model")),
+            agent_label=name_of(record.get("agentName")) or name_of(record.get("agentId")),
+            model=name_of(record.get("model")),
             usage=_usage(as_object(record.get("usageMetadata"))),
         )
         _RECORDS.get(record_type, _unknown)(line)
@@ -115,11 +115,11 @@ class QwenCodeReader:
 
 
 def _user(line: _Line) -> None:
-    subtype = string(line.record.get("subtype"))
+    subtype = name_of(line.record.get("subtype"))
     parts = parts_of(as_object(line.record.get("message")).get("parts"))
     own, added = split_prompt(parts)
     text, context = _spoken(own), _spoken(added)
-    shown = string(as_object(line.record.get("systemPayload")).get("displayText"))
+    shown = name_of(as_object(line.record.get("systemPayload")).get("displayText"))
     if shown and shown != text:
         text, context = shown, _spoken(parts)
     if subtype not in _OWN or line.record.get("provenance") or line.record.get("externalInputKind"):
@@ -148,7 +148,7 @@ def _assistant(line: _Line) -> None:
 
 
 def _call(line: _Line, call: dict[str, Any], slot: str) -> None:
-    name, call_id = string(call.get("name")), string(call.get("id"))
+    name, call_id = name_of(call.get("name")), name_of(call.get("id"))
     remember_tool(line.carry, call_id, name)
     line.add(
         slot,
@@ -168,8 +168,8 @@ def _tool_result(line: _Line) -> None:
     parts = parts_of(as_object(line.record.get("message")).get("parts"))
     answers = [as_object(part.get("functionResponse")) for part in parts]
     answer = next(filter(None, answers), {})
-    call_id = string(outcome.get("callId")) or string(answer.get("id")) or line.item_id
-    status = string(outcome.get("status"))
+    call_id = name_of(outcome.get("callId")) or name_of(answer.get("id")) or line.item_id
+    status = name_of(outcome.get("status"))
     failed = status in _FAILED or bool(outcome.get("error")) or is_failure(parts)
     shown = display_texts(outcome.get("resultDisplay"))
     error = text_of(as_object(outcome.get("error")) or outcome.get("error"))
@@ -179,7 +179,7 @@ def _tool_result(line: _Line) -> None:
         "tool_result",
         "tool",
         joined([result_text(parts), *shown, error]),
-        tool_name=string(answer.get("name")) or line.carry.tools.get(call_id, ""),
+        tool_name=name_of(answer.get("name")) or line.carry.tools.get(call_id, ""),
         tool_call_id=call_id,
         tool_phase="response",
         tool_error=failed,
@@ -188,10 +188,10 @@ def _tool_result(line: _Line) -> None:
 
 
 def _system(line: _Line) -> None:
-    subtype = string(line.record.get("subtype")) or "system"
+    subtype = name_of(line.record.get("subtype")) or "system"
     payload = as_object(line.record.get("systemPayload"))
     kind, read = _SYSTEM.get(subtype, ("unknown", text_of))
-    title = string(payload.get("customTitle")) if subtype == "custom_title" else ""
+    title = name_of(payload.get("customTitle")) if subtype == "custom_title" else ""
     is_mirror = subtype in {"ui_telemetry", "at_command", "agent_bootstrap"}
     line.add("record", kind, subtype, "system", read(payload), title=title, is_mirror=is_mirror)
 
@@ -199,7 +199,7 @@ def _system(line: _Line) -> None:
 def _unknown(line: _Line) -> None:
     hidden = {"uuid", "parentUuid", "sessionId", "timestamp", "type", "cwd", "version", "gitBranch"}
     said = [value for name, value in line.record.items() if name not in hidden]
-    line.add("record", "unknown", string(line.record.get("type")), "system", text_of(said))
+    line.add("record", "unknown", name_of(line.record.get("type")), "system", text_of(said))
 
 
 _RECORDS: dict[str, Callable[[_Line], None]] = {
@@ -232,7 +232,7 @@ def _files(payload: dict[str, Any]) -> str:
     """Return the names of the files that a snapshot knows, not their contents."""
     snapshots = [as_object(item) for item in as_list(payload.get("snapshots"))]
     snapshots.append(as_object(payload.get("snapshot")))
-    names = [string(item.get("path")) for item in snapshots]
+    names = [name_of(item.get("path")) for item in snapshots]
     for item in snapshots:
         names += [*as_object(item.get("trackedFileBackups")), *as_object(item.get("fileStates"))]
     return "\n".join(filter(None, names))
@@ -285,7 +285,7 @@ def _usage(counts: dict[str, Any]) -> TokenUsage | None:
 
 
 def _links(line: _Line) -> tuple[Link, ...]:
-    slot, parent = line.events[0].slot, string(line.record.get("parentUuid"))
+    slot, parent = line.events[0].slot, name_of(line.record.get("parentUuid"))
     if parent:
         return (Link(slot, "parent_uuid", parent),)
     if line.is_substream:

@@ -145,11 +145,9 @@ def _collect(value: object, parts: list[str], depth: int) -> None:
             _collect(item, parts, depth + 1)
 
 
-def as_text(value: object) -> str:
-    """Return a string as it is, nothing for null, JSON for everything else."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else as_json(value)
+def name_of(value: object) -> str:
+    """Return a string as it is, nothing for anything else."""
+    return value if isinstance(value, str) else ""
 
 
 def as_json(value: object) -> str:
