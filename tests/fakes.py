@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -26,9 +26,11 @@ from cortex.gateway.spec import (
     Result,
     ToolCall,
 )
+from cortex.settings.models import Settings
 from cortex.state.calls import CallLog
 from cortex.state.database import Database
 from cortex.state.journal import Journal
+from cortex.toolsets.conversations.service import ConversationsService, Found, Search, Window
 from cortex.toolsets.operations.service import CpuHistory, OperationsService
 
 ALICE = Caller(principal="uid:1000", client="claude-code 2.0", session_id="s1")
@@ -197,9 +199,26 @@ async def open_gateway(
         calls_db.close()
 
 
+class NoConversations:
+    """Conversations of which there are none: for tests that have no store."""
+
+    async def search(self, wanted: Search) -> Found:
+        return Found("q", wanted.query, (), 0, 1.0, 0.0)
+
+    async def open(self, event_uid: str, before: int, after: int) -> Window:
+        return Window(event_uid, before, after)
+
+
 def every_tool(clock: FakeClock, *extensions: Extension) -> ToolRegistry:
     """Return the real registry; its CPU history is long enough that no call has to wait."""
     history = CpuHistory(clock)
-    registry = tool_registry(OperationsService(clock, history, tuple), extensions)
+    conversations = cast("ConversationsService", NoConversations())
+    registry = tool_registry(
+        Settings(),
+        OperationsService(clock, history, tuple),
+        conversations,
+        coverage=lambda: {"complete": True},
+        extensions=extensions,
+    )
     clock.advance(1000)
     return registry

@@ -1,11 +1,14 @@
 """The page of all tools: what is published, and the conditions each runs under."""
 
 import json
+from typing import Any, cast
 
 from cortex.app import tool_registry
 from cortex.clock import SystemClock
 from cortex.edge.schema import published_schema
 from cortex.gateway.spec import ToolSpec
+from cortex.settings.models import Settings
+from cortex.toolsets.conversations.service import ConversationsService
 from cortex.toolsets.operations.service import CpuHistory, OperationsService
 from pages.markdown import NOTICE, table
 
@@ -17,7 +20,14 @@ with underscores. Where a limit is not named here, that of `[limits]` in the set
 def tools_page() -> str:
     """Every tool with its schemas and conditions."""
     clock = SystemClock()
-    registry = tool_registry(OperationsService(clock, CpuHistory(clock), list))
+    # Declared, not run: no store is needed to say what the tools are.
+    conversations = cast("ConversationsService", None)
+    registry = tool_registry(
+        Settings(),
+        OperationsService(clock, CpuHistory(clock), list),
+        conversations,
+        coverage=dict[str, Any],
+    )
     parts = ["# Tools", NOTICE, INTRO]
     for toolset in sorted(registry.toolsets()):
         parts.append(f"## {toolset}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cortex.clock import Clock, IdSource, RandomIds, SystemClock
 from cortex.gateway.audit import AuditTrail
@@ -18,6 +19,11 @@ from cortex.state.database import Database, open_or_move_aside
 from cortex.state.journal import Journal
 from cortex.store.engine import Engine, open_engine
 from cortex.store.migrate import migrate
+from cortex.toolsets.conversations import tools as conversations_tools
+from cortex.toolsets.conversations.ingest.service import IngestService
+from cortex.toolsets.conversations.queries import ConversationQueries
+from cortex.toolsets.conversations.redaction import Redactor
+from cortex.toolsets.conversations.service import ConversationsService
 from cortex.toolsets.operations import tools as operations_tools
 from cortex.toolsets.operations.models import ServiceStatus
 from cortex.toolsets.operations.service import CpuHistory, OperationsService
@@ -38,6 +44,7 @@ class App:
     audit: AuditTrail
     pipeline: Pipeline
     cpu_history: CpuHistory
+    ingest: IngestService
     notices: tuple[str, ...]
     _databases: tuple[Database, ...]
 
@@ -63,12 +70,35 @@ async def build(
     clock = clock or SystemClock()
     ids = ids or RandomIds()
     cpu_history = CpuHistory(clock)
-    registry = tool_registry(OperationsService(clock, cpu_history, services), extensions)
-    policies = [shipped_policies(), *read_policies(settings.policy.files)]
-    authorizer = Authorizer(registry, policies)
-
     engine = engine or await open_engine(settings.clickhouse)
-    await migrate(engine, cluster=settings.clickhouse.cluster)
+    try:
+        await migrate(engine, cluster=settings.clickhouse.cluster)
+        conversations = ConversationsService(
+            ConversationQueries(engine),
+            settings.bm25,
+            clock,
+            ids,
+            preview_chars=settings.mcp.preview_chars,
+        )
+        ingest = IngestService(
+            engine,
+            settings.ingest,
+            Redactor(settings.redaction),
+            clock,
+            conversations.forget_statistics,
+        )
+        registry = tool_registry(
+            settings,
+            OperationsService(clock, cpu_history, services),
+            conversations,
+            coverage=lambda: coverage_of(ingest),
+            extensions=extensions,
+        )
+        policies = [shipped_policies(), *read_policies(settings.policy.files)]
+        authorizer = Authorizer(registry, policies)
+    except BaseException:
+        await engine.close()
+        raise
     journal, moved_audit = Journal.open(home.audit_db, "audit", clock, ids)
     # The calls of the last seconds need to outlive us, not a power cut.
     limits_db, moved_limits = open_or_move_aside(home.limits_db, clock, durability="OFF")
@@ -97,20 +127,41 @@ async def build(
         audit=audit,
         pipeline=pipeline,
         cpu_history=cpu_history,
+        ingest=ingest,
         notices=notices,
         _databases=(limits_db,),
     )
 
 
 def tool_registry(
-    operations: OperationsService, extensions: Sequence[Extension] = ()
+    settings: Settings,
+    operations: OperationsService,
+    conversations: ConversationsService,
+    *,
+    coverage: Callable[[], dict[str, Any]],
+    extensions: Sequence[Extension] = (),
 ) -> ToolRegistry:
     """Return every tool, registered."""
     registry = ToolRegistry()
+    conversations_tools.register(
+        registry, conversations, mcp=settings.mcp, bm25=settings.bm25, coverage=coverage
+    )
     operations_tools.register(registry, operations)
     for register in extensions:
         register(registry)
     return registry
+
+
+def coverage_of(ingest: IngestService) -> dict[str, Any]:
+    """Return how much of the known session files can be found, as an answer says it."""
+    known = ingest.coverage()
+    return {
+        "complete": not known.is_reading,
+        "files_known": known.files_known,
+        "files_done": known.files_done,
+        "bytes_known": known.bytes_known,
+        "bytes_done": known.bytes_done,
+    }
 
 
 def _limits(settings: Settings) -> Limits:

@@ -151,6 +151,7 @@ def _print_status(answer: dict[str, Any]) -> None:
             ("store", f"{store['kind']}, ClickHouse {store['version']}, {store['address']}"),
             ("http", answer["http"] or "off"),
             ("audit", f"{audit['records']} records{_problem(audit['lastError'])}"),
+            ("ingest", _coverage(answer["ingest"])),
         ]
     )
     for notice in answer["notices"]:
@@ -174,6 +175,16 @@ def _print_status(answer: dict[str, Any]) -> None:
         )
     else:
         click.echo("no sessions are open")
+
+
+def _coverage(ingest: dict[str, Any]) -> str:
+    done = f"{ingest['files_done']} of {ingest['files_known']} session files"
+    read_mb, known_mb = ingest["bytes_done"] / 1e6, ingest["bytes_known"] / 1e6
+    bad = f", {ingest['errors']} records unreadable" if ingest["errors"] else ""
+    failure = f", last error: {ingest['last_error']}" if ingest["last_error"] else ""
+    return (
+        f"{done}, {read_mb:.1f} of {known_mb:.1f} MB, {ingest['lag_s']:.0f} s behind{bad}{failure}"
+    )
 
 
 def _problem(text: str | None) -> str:

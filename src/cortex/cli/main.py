@@ -15,6 +15,9 @@ COMMANDS = {
     "down": ("daemon", "Stop the daemon."),
     "status": ("daemon", "Show what the daemon does."),
     "logs": ("daemon", "Print a log, and follow it."),
+    "ingest": ("conversations", "Read session files once, with a progress bar."),
+    "search": ("conversations", "Search past sessions of any agent."),
+    "open": ("conversations", "Show one event and what stands around it."),
     "doctor": ("doctor", "Explain what is wrong here, and how to mend it."),
     "mcp": ("daemon", "Speak MCP on stdin and stdout: the command for an agent."),
     "run": ("daemon", "Run one part in the foreground."),
@@ -36,7 +39,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"cortex.cli.{COMMANDS[cmd_name][0]}")
-        return getattr(module, cmd_name)
+        # `open` would hide the built-in in its module.
+        return getattr(module, f"{cmd_name}_" if cmd_name == "open" else cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -134,6 +134,7 @@ async def _serve(
         stack.push_async_callback(_close, app)
         supervisor = Jobs(app.clock)
         supervisor.add("machine", app.cpu_history.run, owner="operations")
+        supervisor.add("ingest", app.ingest.run, owner="conversations")
         mirror = AuditMirror(app.journal, AuditLogTable(app.engine))
         supervisor.add("audit", mirror.run, owner="daemon")
         server = McpServer(
@@ -216,6 +217,7 @@ async def _open_sockets(
         "status": report.status,
         "tools": report.tools,
         "verify": report.verify,
+        "ingest": report.ingest,
         "stop": stop_soon,
     }
     return SocketServer(await listen(home), server, control, welcome, clock=app.clock, ids=app.ids)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class Report:
                 "version": app.engine.version,
             },
             "audit": {"records": await app.journal.length(), "lastError": app.audit.last_error},
+            "ingest": asdict(app.ingest.coverage()),
             "callsInFlight": app.pipeline.in_flight,
             "sessions": [_session(session) for session in sessions],
             "jobs": [
@@ -77,6 +79,16 @@ class Report:
             "records": await self._app.journal.length(),
             "faults": [{"seq": fault.seq, "problem": fault.problem} for fault in faults],
         }
+
+    async def ingest(self, arguments: Mapping[str, Any], tell: Tell) -> Mapping[str, Any]:
+        """Read session files once, telling how far it is."""
+        paths, harness = arguments.get("paths"), arguments.get("harness")
+        progress = await self._app.ingest.read(
+            [str(path) for path in paths] if paths else None,
+            str(harness) if harness else None,
+            lambda progress: tell(asdict(progress)),
+        )
+        return asdict(progress)
 
     def _changes(self) -> Iterator[str]:
         """Say which files were read at start and have changed since."""

@@ -200,7 +200,9 @@ class Bridge:
 
     def _patience(self) -> float | None:
         if self._needs_daemon():
-            return 0.01
+            if self._launcher is None:
+                return max(0.0, self._retry_at - time.monotonic())
+            return self._launcher.pause_s
         if self._ends_at is not None:
             return max(0.0, self._ends_at - time.monotonic())
         return None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STATUS_VARIABLE = "CORTEX_STATUS_FD"
 START_TIMEOUT_S = 60.0
+_STEP_S = 0.01
+_MAX_STEP_S = 0.25
 
 
 class LaunchFailed(Exception):
@@ -111,6 +113,18 @@ class Launcher:
         else:
             self._watch()
         return None
+
+    @property
+    def pause_s(self) -> float:
+        """How long to wait before the next step.
+
+        Who only waits for another's daemon asks ever less often: 200 of them would otherwise leave
+        it no processor to start on.
+        """
+        if self._child is not None:
+            return _STEP_S
+        waited_s = START_TIMEOUT_S - (self._deadline - time.monotonic())
+        return min(max(waited_s / 8, _STEP_S), _MAX_STEP_S)
 
     def close(self) -> None:
         """Give back what was taken; the daemon, if it was started, lives on."""
@@ -256,7 +270,7 @@ def wait(home: Home, command: Sequence[str], *, keep_environ: bool = False) -> t
     launcher = Launcher(home, command, keep_environ=keep_environ)
     try:
         while (channel := launcher.step()) is None:
-            time.sleep(0.01)
+            time.sleep(launcher.pause_s)
     except BaseException:
         launcher.close()
         raise

@@ -253,3 +253,19 @@ def test_folder_that_others_may_write_to_is_not_taken_as_a_home(tmp_path: Path) 
     with pytest.raises(LaunchFailed, match="others may write to"):
         prepare(Home(str(shared)))
     assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_who_waits_for_the_daemon_of_another_asks_ever_less_often(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(home)
+    launcher = Launcher(home, stub(home, "ready"))
+    began = time.monotonic()
+
+    def pause_after(waited_s: float) -> float:
+        monkeypatch.setattr(launch.time, "monotonic", lambda: began + waited_s)
+        return launcher.pause_s
+
+    assert pause_after(0) == 0.01
+    assert pause_after(1) == pytest.approx(0.125, abs=0.01)
+    assert pause_after(30) == 0.25
