@@ -1,8 +1,8 @@
 """Session files of a made-up developer: seeded, of realistic shape, as many events as asked for.
 
-Words follow Zipf's law, each session has its own subject, and most of the bytes are what tools were
-given and returned, as in real sessions. Two thirds are written as Claude Code does, the rest as Codex
-does.
+Words follow Zipf's law, each session has its own subject, and most of the bytes are what tools
+were given and returned, as in real sessions. Two thirds are written as Claude Code does, the rest
+as Codex does.
 """
 
 import json

@@ -74,7 +74,7 @@ def main() -> int:
     with only_one():
         if is_fresh(kind):
             return 0
-        print("cortex: preparing .venv (about a minute, 1 GB)", file=sys.stderr)
+        print("cortex: preparing .venv (about a minute, 1.2 GB)", file=sys.stderr)
         try:
             install(kind)
         except KeyboardInterrupt:

@@ -1,6 +1,8 @@
 """Parts that a test holds in its hand, and the real gateway built around them."""
 
 import contextlib
+import tempfile
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,7 +11,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from cortex.app import Extension, tool_registry
+from cortex.app import Extension, open_memories, tool_registry
 from cortex.errors import Unavailable
 from cortex.gateway.audit import AuditTrail
 from cortex.gateway.cache import Generations, ResultCache
@@ -30,6 +32,9 @@ from cortex.settings.models import Settings
 from cortex.state.calls import CallLog
 from cortex.state.database import Database
 from cortex.state.journal import Journal
+from cortex.toolsets.code.project import Reloads
+from cortex.toolsets.code.service import Asked, CodeService
+from cortex.toolsets.code.service import Found as FoundCode
 from cortex.toolsets.conversations.service import ConversationsService, Found, Search, Window
 from cortex.toolsets.operations.service import CpuHistory, OperationsService
 
@@ -205,8 +210,37 @@ class NoConversations:
     async def search(self, wanted: Search) -> Found:
         return Found("q", wanted.query, (), 0, 1.0, 0.0)
 
-    async def open(self, event_uid: str, before: int, after: int) -> Window:
+    async def open(
+        self, event_uid: str, before: int, after: int, *, with_records: bool = False
+    ) -> Window:
+        del with_records
         return Window(event_uid, before, after)
+
+
+class NoCode:
+    """A project without chunks: for tests that have no files."""
+
+    async def search(self, asked: Asked) -> FoundCode:
+        del asked
+        return FoundCode(
+            hits=(),
+            terms=(),
+            chunks=0,
+            chunks_with_vectors=0,
+            model="",
+            words_only="",
+            reloads=Reloads(),
+            problems=(),
+            took_ms=0.0,
+        )
+
+
+def _new_database() -> Database:
+    """Return a file that is gone from its folder and lives as long as its connection."""
+    folder = tempfile.TemporaryDirectory(prefix="cx-")
+    database = Database.open(str(Path(folder.name) / "state.db"))
+    weakref.finalize(database, folder.cleanup)
+    return database
 
 
 def every_tool(clock: FakeClock, *extensions: Extension) -> ToolRegistry:
@@ -217,6 +251,8 @@ def every_tool(clock: FakeClock, *extensions: Extension) -> ToolRegistry:
         Settings(),
         OperationsService(clock, history, tuple),
         conversations,
+        cast("CodeService", NoCode()),
+        open_memories(Settings(), _new_database(), clock, CountedIds()),
         coverage=lambda: {"complete": True},
         extensions=extensions,
     )

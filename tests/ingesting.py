@@ -28,6 +28,8 @@ from cortex.toolsets.conversations.ingest.service import IngestService
 from cortex.toolsets.conversations.redaction import Redactor
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+# Documents and postings know an event by its number only.
+_NAMED = "AS d JOIN (SELECT doc_id, event_uid FROM events) AS e ON d.doc_id = e.doc_id"
 WORDS = "cedar harbour lantern meadow copper violin thunder saffron orchard glacier".split()
 
 
@@ -77,21 +79,21 @@ def service_on(
 
 
 async def contents(engine: Engine) -> dict[str, list[Any]]:
-    """Return what the store holds, without what depends on how it was cut into batches."""
+    """Return what the store holds, without what depends on the order of reading: numbers."""
     found: dict[str, list[Any]] = {}
     for table, columns, order in (
-        ("events", "* EXCEPT (batch)", "doc_id"),
-        ("raw_events", "* EXCEPT (batch, ingested_at)", "session_id, record_key"),
+        ("events", "* EXCEPT (batch, doc_id)", "event_uid"),
+        ("raw_events", "* EXCEPT (batch, doc_id, ingested_at)", "session_id, record_key"),
         ("event_links", "* EXCEPT (batch)", "ALL"),
         ("tool_io", "* EXCEPT (batch)", "ALL"),
-        ("search_documents", "* EXCEPT (batch)", "doc_id"),
-        ("search_postings", "*", "ALL"),
+        (f"search_documents {_NAMED}", "event_uid, d.* EXCEPT (batch, doc_id)", "event_uid"),
+        (f"search_postings {_NAMED}", "event_uid, d.* EXCEPT (doc_id)", "ALL"),
         ("ingest_errors", "source_file, source_line_no, error_kind, error_text", "ALL"),
         ("search_term_stats", "*", "term"),
         ("search_corpus_stats", "*", "ALL"),
     ):
         rows = await engine.query(f"SELECT {columns} FROM {table} ORDER BY {order}")
-        found[table] = [tuple(row.values()) for row in rows]
+        found[table.split()[0]] = [tuple(row.values()) for row in rows]
     return found
 
 
@@ -113,8 +115,8 @@ async def check(engine: Engine) -> None:
         "a posting without document": "SELECT doc_id FROM search_postings"
         " WHERE doc_id NOT IN (SELECT doc_id FROM search_documents)",
         "a document without postings": "SELECT doc_id FROM search_documents"
-        " ARRAY JOIN terms AS term WHERE (term, doc_id) NOT IN"
-        " (SELECT term, doc_id FROM search_postings)",
+        " WHERE doc_id NOT IN (SELECT doc_id FROM search_postings)",
+        "a stream twice": "SELECT stream FROM ingest_streams GROUP BY stream HAVING count() > 1",
         "an error twice": "SELECT error_id FROM ingest_errors GROUP BY error_id HAVING count() > 1",
         "a batch left open": "SELECT batch FROM ingest_batches"
         " GROUP BY batch HAVING max(state) = 1",

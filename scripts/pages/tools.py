@@ -1,13 +1,16 @@
 """The page of all tools: what is published, and the conditions each runs under."""
 
 import json
+import tempfile
 from typing import Any, cast
 
-from cortex.app import tool_registry
-from cortex.clock import SystemClock
+from cortex.app import open_memories, tool_registry
+from cortex.clock import RandomIds, SystemClock
 from cortex.edge.schema import published_schema
 from cortex.gateway.spec import ToolSpec
 from cortex.settings.models import Settings
+from cortex.state.database import Database
+from cortex.toolsets.code.service import CodeService
 from cortex.toolsets.conversations.service import ConversationsService
 from cortex.toolsets.operations.service import CpuHistory, OperationsService
 from pages.markdown import NOTICE, table
@@ -22,12 +25,17 @@ def tools_page() -> str:
     clock = SystemClock()
     # Declared, not run: no store is needed to say what the tools are.
     conversations = cast("ConversationsService", None)
-    registry = tool_registry(
-        Settings(),
-        OperationsService(clock, CpuHistory(clock), list),
-        conversations,
-        coverage=dict[str, Any],
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database.open(f"{folder}/state.db")
+        registry = tool_registry(
+            Settings(),
+            OperationsService(clock, CpuHistory(clock), list),
+            conversations,
+            CodeService(clock, lambda _environ: None),
+            open_memories(Settings(), database, clock, RandomIds()),
+            coverage=dict[str, Any],
+        )
+        database.close()
     parts = ["# Tools", NOTICE, INTRO]
     for toolset in sorted(registry.toolsets()):
         parts.append(f"## {toolset}")

@@ -108,6 +108,11 @@ class Home:
         return os.path.join(self.root, "audit.db")
 
     @property
+    def state_db(self) -> str:
+        """Memories and their ledger."""
+        return os.path.join(self.root, "state.db")
+
+    @property
     def limits_db(self) -> str:
         """The calls of the last seconds, for the rate limits."""
         return os.path.join(self.root, "limits.db")

@@ -70,7 +70,7 @@ def test_nothing_is_lost_or_double_when_the_daemon_is_killed_while_reading(box: 
         client.handshake()
         for number in range(40):
             agent.says(f"pelican {name_of(number)}")
-            if number % 10 == 5:
+            if number % 20 == 5:
                 box.kill_daemon()
                 assert client.request("ping")["result"] == {}
         # 25 is the most that is shown.

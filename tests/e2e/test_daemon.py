@@ -281,7 +281,8 @@ def as_stranger(box: Sandbox, role: str) -> subprocess.CompletedProcess[str]:
 
 def test_jobs_are_shown_by_status_and_doctor(shared: Sandbox) -> None:
     jobs = {job["name"]: job["state"] for job in shared.status()["jobs"]}
-    assert jobs == {"machine": "running", "ingest": "running", "audit": "running", "http": "running"}
+    assert set(jobs.values()) == {"running"}
+    assert jobs.keys() >= {"machine", "ingest", "forget", "code", "decay", "audit", "http"}
     doctor = shared.run("doctor").stdout
     assert all(f"✓ job {name}: running since" in doctor for name in jobs)
 

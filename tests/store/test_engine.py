@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 
-from cortex.errors import StoreError, StoreUnavailable
+from cortex.errors import DeadlineExceeded, StoreError, StoreUnavailable
 from cortex.settings.models import ClickHouseSettings
 from cortex.store.engine import Engine, open_engine
 
@@ -182,3 +183,24 @@ def test_moments_are_right_on_a_machine_outside_utc(tmp_path: Path) -> None:
         check=True,
         timeout=30,
     )
+
+
+async def test_records_are_rows_of_numbers(engine: Engine) -> None:
+    row = np.dtype([("small", "u1"), ("large", "<u8"), ("signed", "<i8")])
+    found = await engine.records(
+        "SELECT toUInt8(number), bitNot(number), -toInt64(number) FROM numbers({count:UInt64})",
+        row,
+        {"count": 3},
+    )
+    assert found.tolist() == [(0, 2**64 - 1, 0), (1, 2**64 - 2, -1), (2, 2**64 - 3, -2)]
+    nothing = await engine.records("SELECT toUInt8(1), toUInt64(1), toInt64(1) WHERE 0", row)
+    assert nothing.tolist() == []
+
+
+async def test_records_have_a_deadline(engine: Engine) -> None:
+    with pytest.raises(DeadlineExceeded):
+        await engine.records(
+            "SELECT count() FROM numbers(1e12) WHERE NOT ignore(sipHash64(number))",
+            np.dtype([("count", "<u8")]),
+            timeout_s=0.3,
+        )

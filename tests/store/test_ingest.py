@@ -1,14 +1,20 @@
 """Ingest of files that grow, move, are cut and replaced: every record once, whatever happens."""
 
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cortex.clock import RandomIds, SystemClock
 from cortex.errors import StoreUnavailable
+from cortex.settings.models import Bm25Settings
 from cortex.store.engine import Engine
 from cortex.store.migrate import migrate
+from cortex.toolsets.conversations.queries import ConversationQueries
+from cortex.toolsets.conversations.service import ConversationsService
 from ingesting import (
     check,
     claude_line,
@@ -19,7 +25,8 @@ from ingesting import (
     written,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+ENGINES = ["embedded", pytest.param("server", marks=pytest.mark.slow)]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("settings", ENGINES, indirect=True)]
 
 BAD = b'{"type": "user", '
 
@@ -75,6 +82,25 @@ async def test_lost_checkpoints_lose_and_double_nothing(store: Engine, folder: P
     assert await contents(store) == before
 
 
+async def test_a_record_that_nobody_knows_is_kept_as_it_was_written(
+    store: Engine, folder: Path
+) -> None:
+    """The events have its texts; all of it is the record's, which `open` shows when asked."""
+    steam = claude_line("a", 1, type="steam-reading", level=3, note="a kind nobody knows yet")
+    session(folder, "a", [claude_line("a", 0, "hello"), steam])
+    await read(store, folder)
+    told = "SELECT event_uid, event_kind, text_content FROM events ORDER BY doc_id DESC LIMIT 1"
+    (event,) = await store.query(told)
+    assert event["event_kind"] == "unknown"
+    assert "a kind nobody knows yet" in event["text_content"]
+    service = ConversationsService(
+        ConversationQueries(store), Bm25Settings(), SystemClock(), RandomIds(), preview_chars=320
+    )
+    window = await service.open(event["event_uid"], 1, 1, with_records=True)
+    records = [json.loads(shown["payload_json"]) for shown in window.events]
+    assert records == [claude_line("a", 0, "hello"), steam]
+
+
 async def test_a_copied_file_adds_nothing(store: Engine, folder: Path) -> None:
     """More records than a batch takes: a copy is known as one in every batch of it."""
     path = session(folder, "a", [*lines("a", 30), BAD])
@@ -104,6 +130,36 @@ async def test_a_last_line_without_newline_waits_for_it(store: Engine, folder: P
     path.write_bytes(written(lines("a", 2)) + whole)
     assert await read(store, folder) == 1
     assert await count(store, "ingest_errors") == 0
+
+
+async def test_who_asks_gets_the_last_line_of_a_still_file_and_it_is_read_once(
+    store: Engine, folder: Path
+) -> None:
+    """One whole record without its newline, which comes later with another record."""
+    path = session(folder, "a", lines("a", 2))
+    path.write_bytes(written(lines("a", 3)).removesuffix(b"\n"))
+    assert await read(store, folder) == 2, "somebody may still be writing it"
+    os.utime(path, (0, 0))
+    assert await read(store, folder) == 1
+    path.write_bytes(written(lines("a", 4)))
+    assert await read(store, folder) == 1
+    numbers = await store.query("SELECT source_line_no AS n FROM events ORDER BY n")
+    assert [row["n"] for row in numbers] == [1, 2, 3, 4]
+    assert await count(store, "ingest_errors") == 0
+
+
+async def test_a_second_start_parses_nothing_that_did_not_change(
+    store: Engine, folder: Path
+) -> None:
+    session(folder, "a", lines("a", 3))
+    path = session(folder, "b", [*lines("b", 2), BAD])
+    for parsed in (2, 0):
+        progress = await service_on(store, settings_for(folder)).read(None, None)
+        assert (progress.files, progress.files_parsed) == (2, parsed)
+    with path.open("ab") as file:
+        file.write(written(lines("b", 1, 2)))
+    progress = await service_on(store, settings_for(folder)).read(None, None)
+    assert (progress.files_parsed, progress.events) == (1, 1)
 
 
 async def test_a_renamed_file_goes_on_where_it_was(store: Engine, folder: Path) -> None:
@@ -221,7 +277,10 @@ async def is_read(engine: Engine, folder: Path, writes: int) -> bool:
 
 
 @pytest.mark.timeout(180)
-async def test_a_write_cut_off_at_any_statement_is_made_good(store: Engine, folder: Path) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+async def test_a_write_cut_off_at_any_statement_is_made_good(
+    store: Engine, folder: Path, step: int
+) -> None:
     """What a kill leaves at each of its moments, and another one while that is cleared away."""
     tool = [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}}]
     call = claude_line("a", 5, message={"role": "assistant", "content": tool})
@@ -231,7 +290,7 @@ async def test_a_write_cut_off_at_any_statement_is_made_good(store: Engine, fold
     wanted = await contents(store)
     writes = 0
     while True:
-        writes += 1
+        writes += step
         await forget_everything(store)
         if await is_read(store, folder, writes):
             break
@@ -245,6 +304,6 @@ async def test_a_write_cut_off_at_any_statement_is_made_good(store: Engine, fold
 async def forget_everything(engine: Engine) -> None:
     for table in (
         "events raw_events event_links tool_io search_documents search_postings ingest_errors"
-        " ingest_checkpoints ingest_batches"
+        " ingest_checkpoints ingest_streams ingest_batches"
     ).split():
         await engine.command(f"TRUNCATE TABLE {table}")

@@ -12,7 +12,8 @@ from cortex.store.engine import Engine
 from cortex.store.migrate import migrate
 from ingesting import check, contents, make_dying, service_on, settings_for
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+ENGINES = ["embedded", pytest.param("server", marks=pytest.mark.slow)]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("settings", ENGINES, indirect=True)]
 
 FIXTURES = Path(__file__).parent.parent / "unit" / "toolsets" / "conversations" / "fixtures"
 
@@ -171,8 +172,9 @@ async def test_a_database_is_read_on_from_where_it_stood(store: Engine, folder: 
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
 async def test_a_replacement_cut_off_at_any_statement_is_made_good(
-    store: Engine, folder: Path
+    store: Engine, folder: Path, step: int
 ) -> None:
     call = {"id": "c", "name": "grep", "args": {"pattern": "x"}, "status": "success"}
     old = [said(1, "violin"), said(2, "copper", "gemini"), said(3, "harbour")]
@@ -186,7 +188,7 @@ async def test_a_replacement_cut_off_at_any_statement_is_made_good(
 
     writes, is_done = 0, False
     while not is_done:
-        writes += 1
+        writes += step
         document(folder, old)
         await read(store, folder)
         document(folder, new)
@@ -212,3 +214,26 @@ def _said(tables: dict[str, list[Any]]) -> dict[str, Any]:
         "tools": tables["tool_io"],
         "statistics": [tables["search_term_stats"], tables["search_corpus_stats"]],
     }
+
+
+async def test_the_database_of_cursor_is_read_whole_and_then_what_is_new(
+    store: Engine, folder: Path
+) -> None:
+    path = folder / "cursor" / "state.vscdb"
+    connection = sqlite3.connect(path)
+    connection.executescript((FIXTURES / "cursor" / "state.sql").read_text())
+    found = await read(store, folder)
+    assert found > 3
+    kinds = await store.query("SELECT DISTINCT event_kind AS kind FROM events")
+    assert {row["kind"] for row in kinds} >= {"message", "tool_call"}
+    assert await read(store, folder) == 0
+    key, value = connection.execute(
+        "SELECT key, value FROM cursorDiskKV WHERE key LIKE 'bubbleId:%' LIMIT 1"
+    ).fetchone()
+    bubble = json.loads(value) | {"bubbleId": "new", "type": 1, "text": "and the harbour?"}
+    row = (f"{key.rpartition(':')[0]}:new", json.dumps(bubble))
+    connection.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", row)
+    connection.commit()
+    connection.close()
+    assert await read(store, folder) >= 1
+    assert "and the harbour?" in await texts(store)

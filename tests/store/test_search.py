@@ -15,12 +15,13 @@ from cortex.errors import InvalidParams
 from cortex.settings.models import Bm25Settings, IngestSettings, RedactionSettings
 from cortex.store.engine import Engine
 from cortex.store.migrate import migrate
+from cortex.text.terms import query_terms, term_counts
 from cortex.toolsets.conversations.answers import open_answer, search_answer
 from cortex.toolsets.conversations.ingest.service import IngestService
-from cortex.toolsets.conversations.queries import ConversationQueries
+from cortex.toolsets.conversations.library import Library
+from cortex.toolsets.conversations.queries import ConversationQueries, key_of
 from cortex.toolsets.conversations.redaction import Redactor
 from cortex.toolsets.conversations.service import ConversationsService, Found, Search
-from cortex.toolsets.conversations.terms import query_terms, term_counts
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +67,9 @@ class Bench:
     async def fill(self, folder: Path) -> None:
         (folder / "a.jsonl").write_text(claude_session("alpha", ALPHA, 1, "/work/alpha"))
         (folder / "b.jsonl").write_text(claude_session("beta", BETA, 2, "/work/beta"))
+        await self.read(folder)
+
+    async def read(self, folder: Path) -> None:
         ingest = IngestService(
             self.engine,
             IngestSettings(sources=()),
@@ -234,12 +238,51 @@ async def test_a_corpus_that_is_still_read_says_so(bench: Bench) -> None:
 
 
 async def test_every_session_is_counted_in_the_statistics(bench: Bench) -> None:
-    corpus = await ConversationQueries(bench.engine).corpus()
+    documents = await Library(ConversationQueries(bench.engine)).documents()
     words = Counter(
         {
             name: sum(term_counts(t)[1] for _, t in said)
             for name, said in (("a", ALPHA), ("b", BETA))
         }
     )
-    assert corpus.docs == len(ALPHA + BETA)
-    assert sorted(corpus.sessions.values()) == sorted(words.values())
+    assert documents.ranked == len(ALPHA + BETA)
+    assert sorted(documents.session_words.tolist()) == sorted(words.values())
+
+
+async def test_documents_that_were_removed_are_counted_no_more(bench: Bench) -> None:
+    library = Library(ConversationQueries(bench.engine))
+    before = await library.documents()
+    session = int(
+        (await bench.engine.query("SELECT min(session) AS s FROM search_documents"))[0]["s"]
+    )
+    await bench.engine.command(
+        "DELETE FROM search_documents WHERE session = {session:UInt64}", {"session": session}
+    )
+    assert (await library.documents()) is before
+    library.mark_stale()
+    after = await library.documents()
+    assert 0 < after.ranked < before.ranked
+    assert after.sessions == before.sessions - 1
+
+
+async def test_documents_that_came_are_added(bench: Bench, tmp_path: Path) -> None:
+    library = Library(ConversationQueries(bench.engine))
+    before = await library.documents()
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "c.jsonl").write_text(claude_session("gamma", BETA, 3, "/work/gamma"))
+    await bench.read(folder)
+    library.mark_stale()
+    after = await library.documents()
+    assert after.ranked == before.ranked + len(BETA)
+    assert after.sessions == before.sessions + 1
+
+
+@pytest.mark.parametrize("term", ["timeout", "queri", "日本", "x" * 64])
+async def test_a_term_has_the_key_that_the_store_gives_it(engine: Engine, term: str) -> None:
+    found = await engine.query(
+        "SELECT bitOr(bitAnd(xxHash64({term:String}), bitNot(toUInt64(1))), 1) AS key",
+        {"term": term},
+    )
+    assert found[0]["key"] == key_of(term, is_ranked=True)
+    assert key_of(term, is_ranked=False) == found[0]["key"] - 1

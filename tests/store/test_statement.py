@@ -49,6 +49,11 @@ SAMPLES = {
 (n UInt8) ENGINE = ReplicatedMergeTree({PLACE}) ORDER BY n""",
         distributed("n"),
     ],
+    """-- shard: n
+    CREATE TABLE IF NOT EXISTS events (n UInt8) ENGINE = Null""": [
+        f"CREATE TABLE IF NOT EXISTS events_local {ON} (n UInt8) ENGINE = Null",
+        distributed("n"),
+    ],
     "CREATE VIEW IF NOT EXISTS v AS SELECT * FROM events": [
         f"CREATE VIEW IF NOT EXISTS v {ON} AS SELECT * FROM events"
     ],

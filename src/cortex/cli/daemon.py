@@ -151,7 +151,8 @@ def _print_status(answer: dict[str, Any]) -> None:
             ("store", f"{store['kind']}, ClickHouse {store['version']}, {store['address']}"),
             ("http", answer["http"] or "off"),
             ("audit", f"{audit['records']} records{_problem(audit['lastError'])}"),
-            ("ingest", _coverage(answer["ingest"])),
+            *_coverage(answer["ingest"]),
+            *_projects(answer["projects"]),
         ]
     )
     for notice in answer["notices"]:
@@ -177,14 +178,32 @@ def _print_status(answer: dict[str, Any]) -> None:
         click.echo("no sessions are open")
 
 
-def _coverage(ingest: dict[str, Any]) -> str:
+def _coverage(ingest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is read, how far that is, and what went wrong, line by line."""
     done = f"{ingest['files_done']} of {ingest['files_known']} session files"
     read_mb, known_mb = ingest["bytes_done"] / 1e6, ingest["bytes_known"] / 1e6
-    bad = f", {ingest['errors']} records unreadable" if ingest["errors"] else ""
-    failure = f", last error: {ingest['last_error']}" if ingest["last_error"] else ""
-    return (
-        f"{done}, {read_mb:.1f} of {known_mb:.1f} MB, {ingest['lag_s']:.0f} s behind{bad}{failure}"
-    )
+    is_behind = ingest["files_done"] < ingest["files_known"]
+    lag = f"{ingest['lag_s']:.0f} s behind" if is_behind else "up to date"
+    lines = [("ingest", f"{done}, {read_mb:.1f} of {known_mb:.1f} MB, {lag}")]
+    if ingest["errors"]:
+        lines.append(("unreadable", f"{ingest['errors']} records, in the table ingest_errors"))
+    if ingest["last_error"]:
+        lines.append(("last error", ingest["last_error"]))
+    if ingest["redactions"]:
+        counted = sorted(ingest["redactions"].items(), key=lambda rule: (-rule[1], rule[0]))
+        lines.append(("redacted", ", ".join(f"{rule} {count}" for rule, count in counted)))
+    return lines
+
+
+def _projects(projects: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return how far the vectors of each open project are, and what went wrong."""
+    lines: list[tuple[str, str]] = []
+    for project in projects:
+        done, chunks = project["chunks_with_vectors"], project["chunks"]
+        lines.append(("code", f"{project['folder']}, vectors of {done:,} of {chunks:,} chunks"))
+        if project["last_error"]:
+            lines.append(("last error", project["last_error"]))
+    return lines
 
 
 def _problem(text: str | None) -> str:
@@ -270,12 +289,16 @@ def mcp(*, toolsets: str | None, config: Path | None) -> int:
 
 
 @click.command()
-@click.argument("service", type=click.Choice(["daemon", "mcp"]))
+@click.argument("service", type=click.Choice(["daemon", "mcp", "embed"]))
 @click.option("--toolsets", metavar="a,b", help="With mcp: offer only these toolsets.")
 @config_option
 @click.pass_context
 def run(context: click.Context, *, service: str, toolsets: str | None, config: Path | None) -> int:
-    """Run one part in the foreground: the daemon itself, or the bridge of one agent."""
+    """Run one part in the foreground: the daemon, the bridge of one agent, or `cortex-embed`."""
+    if service == "embed":
+        from cortex.embedding.main import main as embed  # noqa: PLC0415  # a server
+
+        return embed(["--config", str(config)] if config else [])
     if service == "mcp":
         return int(context.invoke(mcp, toolsets=toolsets, config=config))
     return int(context.invoke(up, foreground=True, config=config))

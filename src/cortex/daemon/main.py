@@ -1,6 +1,7 @@
 """The daemon's life: lock, open, ready, serve, drain, stop."""
 
 import contextlib
+import ctypes
 import logging
 import os
 import shutil
@@ -8,13 +9,16 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from cortex.app import App, Extension, build
+from cortex.daemon.code import CodeCommands
+from cortex.daemon.conversations import ConversationCommands
 from cortex.daemon.jobs import Job, Jobs
 from cortex.daemon.lock import HomeHeld, HomeLock
 from cortex.daemon.logs import configure_logs
@@ -31,12 +35,14 @@ from cortex.errors import CortexError, HomeError
 from cortex.home import Home
 from cortex.settings.load import LoadedSettings, load_settings
 from cortex.store.audit_log import AuditLogTable
+from cortex.toolsets.memory.desk import Desk
 from cortex.toolsets.operations.models import ServiceState, ServiceStatus
 from cortex.version import __version__
 
 log = logging.getLogger(__name__)
 
 DRAIN_S = 10.0
+_M_ARENA_MAX = -8  # as in malloc.h of glibc
 # Draining and closing together end before `cortex down` loses its patience.
 _CLOSE_S = 3.0
 _SERVICE_STATES: Mapping[str, ServiceState] = {
@@ -84,6 +90,7 @@ def run_daemon(
     if is_detached and os.fork() > 0:
         os._exit(0)  # whoever started us need not live as long as we do, nor bury us
     os.umask(0o077)
+    _share_arenas()
     try:
         prepare(home)
         lock = HomeLock.acquire(home)
@@ -92,8 +99,7 @@ def run_daemon(
             loaded = load_settings(home=Path(home.root), config=config, environ=environ)
             configure_logs(home, loaded.settings.logs, to_stderr=not is_detached)
             flush_traces = configure_traces(loaded.settings.telemetry)
-            anyio.run(_serve, home, loaded, status, extensions)
-            flush_traces()
+            anyio.run(_serve, home, loaded, status, extensions, flush_traces)
         finally:
             lock.release()
     except HomeHeld as error:
@@ -114,6 +120,13 @@ def run_daemon(
     return code
 
 
+def _share_arenas() -> None:
+    """Have threads share two arenas of the C library's memory; one each keeps 35 MB for itself."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if set_option is not None:  # musl has no arenas
+        set_option(_M_ARENA_MAX, 2)
+
+
 def _use_private_folder(home: Home) -> None:
     """Keep temporary files (an insert is one) in the home, and clear what a crash left there."""
     shutil.rmtree(home.temporary, ignore_errors=True)
@@ -125,16 +138,28 @@ def _use_private_folder(home: Home) -> None:
 
 
 async def _serve(
-    home: Home, loaded: LoadedSettings, status: StatusPipe, extensions: Sequence[Extension]
+    home: Home,
+    loaded: LoadedSettings,
+    status: StatusPipe,
+    extensions: Sequence[Extension],
+    flush_traces: Callable[[], None],
 ) -> None:
     settings = loaded.settings
     jobs: list[Job] = []
     app = await build(settings, home, services=lambda: _services(jobs), extensions=extensions)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(_close, app)
+        # Before the store is closed, which may end the process when it takes too long.
+        stack.push_async_callback(anyio.to_thread.run_sync, flush_traces)
         supervisor = Jobs(app.clock)
         supervisor.add("machine", app.cpu_history.run, owner="operations")
         supervisor.add("ingest", app.ingest.run, owner="conversations")
+        supervisor.add("forget", app.forgetter.run, owner="conversations")
+        supervisor.add("search log", app.search_log.run, owner="conversations")
+        supervisor.add("code", app.code.run, owner="code")
+        supervisor.add("vectors", app.vectors.run, owner="code")
+        supervisor.add("decay", app.memories.upkeep.run_decay, owner="memory")
+        supervisor.add("memory vectors", app.memories.upkeep.run_embedding, owner="memory")
         mirror = AuditMirror(app.journal, AuditLogTable(app.engine))
         supervisor.add("audit", mirror.run, owner="daemon")
         server = McpServer(
@@ -202,6 +227,7 @@ async def _open_sockets(
         stop.set()
         return {"pid": os.getpid()}
 
+    conversations = ConversationCommands(app)
     specs = list(app.pipeline.registry)
     read_only = [spec for spec in specs if not spec.policy.mutates]
     welcome = Welcome(
@@ -218,7 +244,11 @@ async def _open_sockets(
         "tools": report.tools,
         "verify": report.verify,
         "ingest": report.ingest,
+        "sessions": conversations.sessions,
+        "forget": conversations.forget,
+        "code.refresh": CodeCommands(app).refresh,
         "stop": stop_soon,
+        **Desk(app.memories).commands(),
     }
     return SocketServer(await listen(home), server, control, welcome, clock=app.clock, ids=app.ids)
 

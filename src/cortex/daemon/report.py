@@ -52,6 +52,7 @@ class Report:
             },
             "audit": {"records": await app.journal.length(), "lastError": app.audit.last_error},
             "ingest": asdict(app.ingest.coverage()),
+            "projects": [asdict(project.state) for project in app.code.projects],
             "callsInFlight": app.pipeline.in_flight,
             "sessions": [_session(session) for session in sessions],
             "jobs": [

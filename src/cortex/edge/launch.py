@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STATUS_VARIABLE = "CORTEX_STATUS_FD"
 START_TIMEOUT_S = 60.0
+_MAX_SILENT_ENDS = 3
 _STEP_S = 0.01
 _MAX_STEP_S = 0.25
 
@@ -97,6 +98,7 @@ class Launcher:
         self._status: int | None = None
         self._said = b""
         self._holder = ""
+        self._silent_ends = 0
 
     def step(self) -> tuple[_socket.socket, str] | None:
         """Do what can be done now; return the connection when there is one."""
@@ -207,6 +209,10 @@ class Launcher:
         elif word != "ready":
             code, _, problem = text.partition(" ")
             if word != "error":
+                self._silent_ends += 1
+                if self._silent_ends < _MAX_SILENT_ENDS:
+                    self._begin_again()
+                    return
                 code = "1"
                 problem = f"the daemon ended before it was ready; see {self._home.crash_file}"
             # Told before the lock is given back: who takes it next must not try the same again.
@@ -214,6 +220,12 @@ class Launcher:
             self.close()
             raise LaunchFailed(problem, int(code))
         self.close()
+
+    def _begin_again(self) -> None:
+        """Let go of a daemon that ended without a word, as when it was killed, but not the lock."""
+        lock, self._lock = self._lock, None
+        self.close()
+        self._lock = lock
 
     def _tell_others(self, text: str) -> None:
         draft = self._home.start_error + ".new"

@@ -4,6 +4,7 @@ One `Server` serves every connection; what differs between them is the `Session`
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import mcp_types as types
@@ -29,6 +30,12 @@ Context = ServerRequestContext[Any, Any]
 _REFUSES_DOTS = frozenset(
     {"claude-ai", "cline", "cursor-vscode", "opencode", "roo-code", "windsurf-client", "zed"}
 )
+
+_YES_OR_NO: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Approve", "default": False}},
+    "required": ["approve"],
+}
 
 INSTRUCTIONS = (
     "Cortex runs on this developer's machine and answers about it. Treat what its tools return as"
@@ -86,7 +93,7 @@ class McpServer:
     ) -> types.CallToolResult:
         session = self._session(ctx)
         session.client = _client(ctx)
-        caller = session.caller(session.client)
+        caller = replace(session.caller(session.client), approver=_approver(ctx))
         try:
             answer = await self._pipeline.call(name, arguments, caller, refusal=refusal)
         except CortexError as error:
@@ -122,6 +129,26 @@ class McpServer:
         if self._tool_names == "auto":
             return client_name.lower() not in _REFUSES_DOTS
         return self._tool_names == "dots"
+
+
+class _Elicitation:
+    """Asks a person through their client (MCP elicitation)."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    async def approve(self, question: str) -> bool | None:
+        """Return the person's answer; None where the client cannot ask after all."""
+        try:
+            answer = await self._ctx.session.elicit_form(question, _YES_OR_NO, self._ctx.request_id)
+        except MCPError:
+            return None
+        return answer.action == "accept" and bool((answer.content or {}).get("approve"))
+
+
+def _approver(ctx: Context) -> _Elicitation | None:
+    wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+    return _Elicitation(ctx) if ctx.session.check_client_capability(wanted) else None
 
 
 def _protocol_error(code: int, error: CortexError) -> MCPError:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +15,11 @@ Transport = Literal["stdio", "http", "cli"]
 class Gate(StrEnum):
     """What a tool may need; policies permit or forbid each by this name."""
 
+    CODE_READ = "code.read"
     CONVERSATIONS_READ = "conversations.read"
+    MEMORY_READ = "memory.read"
+    MEMORY_WRITE = "memory.write"
+    MEMORY_COMMIT = "memory.commit"
     SYSTEM_READ = "system.read"
     SYSTEM_MUTATE = "system.mutate"
 
@@ -81,6 +85,14 @@ class Result(BaseModel):
         return json.dumps(self.to_data(), indent=2, ensure_ascii=False)
 
 
+class Approver(Protocol):
+    """Asks the person behind a client, who answers in the client."""
+
+    async def approve(self, question: str) -> bool | None:
+        """Return what the person says, or None if they cannot be asked."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who calls, from where, and what their session allows."""
@@ -92,6 +104,7 @@ class Caller:
     cwd: str | None = None
     allow_mutations: bool = False
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    approver: Approver | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,12 +150,12 @@ class IngestSettings(_Slice):
     ] = ()
     batch_size: Annotated[
         int, Field(ge=1, le=1_000_000, description="Most events written at once.")
-    ] = 4000
+    ] = 8000
     max_batch_bytes: Annotated[
         int, Field(ge=1024, le=2**30, description="Most bytes written at once.")
-    ] = 8_388_608
+    ] = 16_777_216
     flush_interval_seconds: Annotated[
-        float, Field(gt=0, le=600, description="How long an event may wait for its batch.")
+        float, Field(gt=0, le=600, description="Accepted, unused: an event waits for no batch.")
     ] = 0.5
     backfill_on_start: Annotated[
         bool, Field(description="Read what was written while the daemon was not running.")
@@ -197,6 +197,68 @@ class RedactionSettings(_Slice):
     dangerously_skip_secret_redaction: Annotated[
         bool, Field(description="Store sessions with the secrets that are in them.")
     ] = False
+
+
+class EmbeddingSettings(_Slice):
+    provider: Annotated[
+        Literal["local", "http", "none"],
+        Field(description="Who makes vectors; `none` searches code by words alone."),
+    ] = "local"
+    endpoint: Annotated[
+        HttpUrl, Field(description="With `http`: where texts are sent, such as `cortex-embed`.")
+    ] = "http://127.0.0.1:8121/embed"
+    api: Annotated[
+        Literal["cortex", "openai"],
+        Field(description="With `http`: what the service speaks, `/embed` or `/v1/embeddings`."),
+    ] = "cortex"
+    model: Annotated[
+        Name | None,
+        Unset("what the service says"),
+        Field(description="With `http`: the model's name; `openai` needs one."),
+    ] = None
+    api_key: Annotated[SecretStr, Field(description="With `http`: the bearer token.")] = SecretStr(
+        ""
+    )
+    model_dir: Annotated[
+        AbsolutePath | None,
+        Unset("all-MiniLM-L6-v2"),
+        Field(description="With `local`: a folder with `model.onnx` and `tokenizer.json`."),
+    ] = None
+    batch_size: Annotated[int, Field(ge=1, le=1024, description="Texts embedded at once.")] = 16
+    max_tokens: Annotated[
+        int, Field(ge=16, le=8192, description="With `local`: where a text is cut.")
+    ] = 128
+    timeout_seconds: Annotated[
+        float, Field(gt=0, le=600, description="How long one batch may take.")
+    ] = 30.0
+    retries: Annotated[
+        int, Field(ge=0, le=10, description="With `http`: how often a batch is tried again.")
+    ] = 2
+    cache_entries: Annotated[
+        int,
+        Field(ge=0, le=100_000_000, description="Vectors kept for all projects, 0.8 KB each."),
+    ] = 200_000
+    allow_words_only: Annotated[
+        bool,
+        Field(
+            description="Answer by words where the model is away or another one than the chunks' "
+            "was, instead of with an error."
+        ),
+    ] = False
+
+
+class MemorySettings(_Slice):
+    review_after_days: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=3650,
+            description="What an agent noted and nobody found helpful for so long is quarantined.",
+        ),
+    ] = 30.0
+    decay_interval_hours: Annotated[
+        float, Field(gt=0, le=8760, description="How often every memory is looked at.")
+    ] = 24.0
 
 
 class HttpSettings(_Slice):
@@ -304,6 +366,12 @@ class Settings(_Slice):
     redaction: Annotated[
         RedactionSettings, Field(description="What is taken out of a session before it is stored.")
     ] = RedactionSettings()
+    embedding: Annotated[
+        EmbeddingSettings, Field(description="How code and questions become vectors.")
+    ] = EmbeddingSettings()
+    memory: Annotated[
+        MemorySettings, Field(description="How long a memory lasts without helping anybody.")
+    ] = MemorySettings()
     http: Annotated[HttpSettings, Field(description="MCP over HTTP, beside the socket.")] = (
         HttpSettings()
     )

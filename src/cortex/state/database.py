@@ -65,6 +65,22 @@ class Database:
         """Run `question` on the owner's thread, outside any transaction of ours."""
         return await self._run(lambda: question(self._connection))
 
+    async def read_apart(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a long `question` on a connection of its own, on one snapshot of the file.
+
+        Calls of others go on meanwhile; what they write is not seen.
+        """
+        return await anyio.to_thread.run_sync(lambda: self._guarded(lambda: self._apart(question)))
+
+    def _apart(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        with contextlib.closing(
+            sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        ) as connection:
+            connection.execute("PRAGMA busy_timeout = 5000")
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("BEGIN")
+            return question(connection)
+
     def write_now(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Do what `write` does on the calling thread: for start-up, with nothing beside it."""
         return self._guarded(lambda: self._in_transaction(change))

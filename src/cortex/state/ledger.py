@@ -7,13 +7,16 @@ nor the order of records can change unseen. Used by audit, and by memory.
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import rfc8785
 
 GENESIS = "0" * 64
+
+Visit = Callable[[int, str, str], None]
+"""Is shown number, kind and body of a record that is as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ def digest(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def _ignore(_seq: int, _kind: str, _body: str) -> None:
+    """Visit nothing."""
+
+
 class Ledger:
     """A named hash chain in a database. Its methods run inside the caller's transaction."""
 
@@ -100,12 +107,12 @@ class Ledger:
     ) -> Record:
         """Add one record behind the newest and return it."""
         seq, prev_hash = self.head(connection)
-        unsigned = Record(seq + 1, at, kind, body, prev_hash, hash="")
-        record_hash = hashlib.sha256(unsigned.canonical()).hexdigest()
+        text = canonical_json(body).decode()
+        record_hash = _hash_of(seq + 1, at, kind, text, prev_hash)
         connection.execute(
             f"INSERT INTO {self._table} (seq, at, kind, body, prev_hash, hash)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (seq + 1, at, kind, canonical_json(body).decode(), prev_hash, record_hash),
+            (seq + 1, at, kind, text, prev_hash, record_hash),
         )
         connection.execute(
             f"UPDATE {self._head} SET seq = ?, hash = ? WHERE one = 1", (seq + 1, record_hash)
@@ -126,11 +133,11 @@ class Ledger:
         )
         return [_record(row) for row in rows]
 
-    def verify(self, connection: sqlite3.Connection) -> list[Fault]:
-        """Check every record and name each that is broken, not only the first."""
-        return list(self._faults(connection))
+    def verify(self, connection: sqlite3.Connection, visit: Visit = _ignore) -> list[Fault]:
+        """Check every record and name each that is broken; `visit` sees those that are not."""
+        return list(self._faults(connection, visit))
 
-    def _faults(self, connection: sqlite3.Connection) -> Iterator[Fault]:
+    def _faults(self, connection: sqlite3.Connection, visit: Visit) -> Iterator[Fault]:
         expected_seq, expected_prev = 1, GENESIS
         # As bytes: text that is no longer UTF-8 would else stop the reading, not be named.
         columns = ", ".join(
@@ -140,20 +147,43 @@ class Ledger:
         for raw in rows:
             seq = int(raw[0])
             # An undecodable byte becomes a character that no record of ours holds.
-            row = (seq, *(field.decode("utf-8", "surrogateescape") for field in raw[1:]))
+            row: tuple[Any, ...] = (
+                seq,
+                *(field.decode("utf-8", "surrogateescape") for field in raw[1:]),
+            )
             if seq != expected_seq:
                 yield Fault(expected_seq, f"missing: the next record is {seq}")
                 # The hash of the lost record is unknown: the link over the gap is not judged.
                 expected_prev = str(row[4])
             if row[4] != expected_prev:
                 yield Fault(seq, "does not follow the record before it")
-            yield from _broken_seal(row)
+            # As append spelt it, a record needs no parsing to be proved: ten times as quick.
+            if _hash_of(seq, row[1], row[2], row[3], row[4]) == row[5]:
+                visit(seq, row[2], row[3])
+            else:
+                yield from _broken_seal(row)
             expected_seq, expected_prev = seq + 1, str(row[5])
         head_seq, head_hash = self.head(connection)
         if head_seq >= expected_seq:
             yield Fault(expected_seq, f"missing: the ledger had {head_seq} records")
         elif (head_seq, head_hash) != (expected_seq - 1, expected_prev):
             yield Fault(expected_seq - 1, "is not the newest record the ledger remembers")
+
+
+def _hash_of(seq: int, at: str, kind: str, body: str, prev_hash: str) -> str:
+    """Return the hash of a record whose body is spelt already: that of `Record.canonical`."""
+    spelt = (
+        f'{{"at":{_quoted(at)},"body":{body},"kind":{_quoted(kind)},'
+        f'"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
+    )
+    return hashlib.sha256(spelt.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _quoted(text: str) -> str:
+    """Write a string as canonical JSON does."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _record(row: tuple[Any, ...]) -> Record:
@@ -168,15 +198,15 @@ def _number(digits: str) -> float:
 
 
 def _broken_seal(row: tuple[Any, ...]) -> Iterator[Fault]:
+    """Say what is wrong with a record that is not as it was spelt."""
     seq = int(row[0])
     try:
         record = _record(row)
         sealed = hashlib.sha256(record.canonical()).hexdigest()
-        spelling = canonical_json(record.body).decode()
     except (ValueError, RecursionError):  # not JSON, or JSON that has no canonical form
         yield Fault(seq, "cannot be read")
         return
     if sealed != record.hash:
         yield Fault(seq, "was changed after it was written")
-    elif spelling != row[3]:
+    else:  # the same record, spelt in another way than `append` spells
         yield Fault(seq, "is not in canonical form")

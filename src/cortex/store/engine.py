@@ -55,6 +55,10 @@ class Engine:
         self._handles = HandlePool(self._connect, HANDLES[self.kind])
         self._calls = Calls(settings, self._handles)
 
+    def local(self, table: str) -> str:
+        """Return where the rows of a table lie: on a cluster, those of the shard we talk to."""
+        return f"{table}_local" if self._settings.cluster else table
+
     async def prepare(self) -> None:
         """Connect and create the database: the part of opening that may fail."""
         # An embedded engine takes as long as its tables need to load; a server must answer.
@@ -86,14 +90,30 @@ class Engine:
 
         return await self._calls.run(work, timeout_s)
 
-    async def numbers(
-        self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
-    ) -> NDArray[np.uint64]:
-        """Return rows whose columns are all UInt64 as one array: quick for many rows."""
+    async def records(
+        self,
+        sql: str,
+        dtype: np.dtype[Any],
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> NDArray[Any]:
+        """Return rows of numbers as one array; quick for many rows.
 
-        def work(client: Client, settings: dict[str, Any]) -> NDArray[np.uint64]:
-            found = client.query_np(sql, parameters=dict(params or {}), settings=settings)
-            return found if found.ndim == 2 else np.empty((0, 0), dtype=np.uint64)
+        The fields of `dtype` are the columns of the statement, in its order and of its widths.
+        """
+
+        def work(client: Client, settings: dict[str, Any]) -> NDArray[Any]:
+            # The library sets and resets each setting by a statement of its own for raw answers
+            # of the embedded engine: five milliseconds, where this takes none.
+            limits = "" if self.kind == "server" else f" SETTINGS {_clause(settings)}"
+            found = client.raw_query(
+                sql + limits,
+                parameters=dict(params or {}),
+                settings=settings if self.kind == "server" else None,
+                fmt="RowBinary",
+            )
+            return np.frombuffer(found, dtype=dtype)
 
         return await self._calls.run(work, timeout_s)
 
@@ -149,3 +169,8 @@ class Engine:
                 where = f" ON CLUSTER '{cluster}'" if cluster else ""
                 create = f"CREATE DATABASE IF NOT EXISTS {{name:Identifier}}{where}"
                 client.command(create, parameters=named, use_database=False)
+
+
+def _clause(settings: Mapping[str, Any]) -> str:
+    """Write the settings of a call, which are numbers and words of ours."""
+    return ", ".join(f"{name} = {value!r}" for name, value in settings.items())

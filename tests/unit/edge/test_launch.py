@@ -16,12 +16,16 @@ from harness import eventually
 
 # A daemon of a few lines: notes that it was started, then does what it was told to.
 STUB = """
-import os, socket, sys, time
+import os, signal, socket, sys, time
 home, word = sys.argv[1:3]
 with open(os.path.join(home, "starts"), "a") as file:
     file.write(repr({"cwd": os.getcwd(), "environ": dict(os.environ)}) + "\\n")
+with open(os.path.join(home, "starts")) as file:
+    starts = len(file.readlines())
 pipe = int(os.environ["CORTEX_STATUS_FD"])
-if word == "ready":
+if word == "killed" and starts == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+elif word in ("ready", "killed"):
     if os.fork() > 0:
         os._exit(0)
     listener = socket.socket(socket.AF_UNIX)
@@ -32,6 +36,10 @@ if word == "ready":
     listener.accept()
 elif word == "crash":
     sys.exit("out of luck")
+elif word == "draining":
+    if starts > 5:
+        sys.exit("out of luck")
+    os.write(pipe, b"held 4711")
 else:
     os.write(pipe, " ".join(sys.argv[2:]).encode())
 """
@@ -188,11 +196,28 @@ def test_error_of_the_daemon_is_raised_with_its_exit_code(home: Home) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_daemon_that_dies_without_a_word_is_said_where_to_look(home: Home) -> None:
+def test_daemon_that_is_killed_while_it_starts_is_started_again(home: Home) -> None:
+    channel, _ = wait(home, stub(home, "killed"))
+    channel.close()
+    assert len(starts_of(home)) == 2
+    assert not Path(home.start_error).exists()
+
+
+def test_daemon_that_dies_without_a_word_is_tried_three_times_and_said_where_to_look(
+    home: Home,
+) -> None:
     with pytest.raises(LaunchFailed, match=f"before it was ready; see {home.crash_file}") as caught:
         wait(home, stub(home, "crash"))
     assert caught.value.exit_code == 1
     assert Path(home.crash_file).read_text() == "out of luck\n"
+    assert len(starts_of(home)) == 3
+
+
+def test_daemon_that_dies_after_a_long_draining_is_tried_as_often(home: Home) -> None:
+    """Starts that found the home held are no failures."""
+    with pytest.raises(LaunchFailed, match="before it was ready"):
+        wait(home, stub(home, "draining"))
+    assert len(starts_of(home)) == 5 + 3
 
 
 def test_program_that_does_not_exist_is_an_error(home: Home) -> None:

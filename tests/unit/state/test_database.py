@@ -3,6 +3,7 @@ import sqlite3
 from pathlib import Path
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from cortex.errors import Unavailable
@@ -265,3 +266,28 @@ def test_a_file_whose_log_cannot_be_opened_is_unavailable_and_not_damage(path: P
     with pytest.raises(Unavailable, match="unable to open"):
         open_or_move_aside(str(path), FakeClock())
     assert sorted(file.name for file in path.parent.iterdir()) == ["state.db", "state.db-wal"]
+
+
+@pytest.mark.anyio
+async def test_a_long_question_sees_one_snapshot_and_holds_nobody_up(path: Path) -> None:
+    fill(path, 3)
+    database = Database.open(str(path))
+    is_reading, may_end = anyio.Event(), anyio.Event()
+    seen: list[int] = []
+
+    def question(connection: sqlite3.Connection) -> None:
+        seen.append(count(connection))
+        anyio.from_thread.run_sync(is_reading.set)
+        anyio.from_thread.run(may_end.wait)
+        seen.append(count(connection))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(database.read_apart, question)
+        await is_reading.wait()
+        await database.write(add)
+        may_end.set()
+    assert seen == [3, 3]
+    assert await database.read_apart(count) == 4
+    with pytest.raises(Unavailable):
+        await database.read_apart(add)
+    database.close()

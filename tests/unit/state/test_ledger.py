@@ -1,3 +1,4 @@
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -208,3 +209,22 @@ def test_ledgers_in_one_file_do_not_touch(connection: sqlite3.Connection) -> Non
 def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="identifier"):
         Ledger(name)
+
+
+def test_whoever_looks_on_sees_every_record_that_is_whole(connection: sqlite3.Connection) -> None:
+    tamper(connection, "UPDATE ledger_t SET kind = 'other' WHERE seq = 3")
+    seen: list[tuple[int, str, int]] = []
+    faults = LEDGER.verify(
+        connection, lambda seq, kind, body: seen.append((seq, kind, json.loads(body)["n"]))
+    )
+    assert [fault.seq for fault in faults] == [3]
+    assert seen == [(n, "note", n) for n in (1, 2, 4, 5, 6)]
+
+
+@pytest.mark.parametrize("kind", ['a "quoted" one', "back\\slash", "ünïcode", "new\nline\x01"])
+def test_any_kind_is_hashed_as_canonical_json_writes_it(
+    connection: sqlite3.Connection, kind: str
+) -> None:
+    record = LEDGER.append(connection, at=AT, kind=kind, body={"n": 1})
+    assert record.hash == hashlib.sha256(record.canonical()).hexdigest()
+    assert LEDGER.verify(connection) == []

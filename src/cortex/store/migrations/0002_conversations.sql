@@ -2,9 +2,13 @@
 --
 -- Written in batches. A batch counts when `ingest_batches` says it is done; one that a crash cut off
 -- is deleted by its number before anything else happens. So no row is double and nothing needs FINAL.
+-- Files of removed rows are looked for every few seconds (cleanup_delay_period), so that what a person
+-- had forgotten soon leaves the disk.
 --
--- doc_id = 44 bits that name a stream (one session in one file) and 20 bits that count its events,
+-- doc_id = 44 bits that number a stream (one session in one file) and 20 bits that count its events,
 -- so the neighbours of an event are its neighbours here, and its window is a range of the key.
+-- Streams are numbered as they come: what is read together lies together, and a part of a table holds
+-- a range of numbers that few other parts overlap.
 
 -- shard: batch
 CREATE TABLE IF NOT EXISTS ingest_batches
@@ -39,6 +43,20 @@ ENGINE = ReplacingMergeTree(batch)
 ORDER BY (source_name, source_file);
 
 -- shard: cityHash64(session_id)
+CREATE TABLE IF NOT EXISTS ingest_streams
+(
+    batch             UInt64,
+    session_id        String CODEC(ZSTD(1)),
+    origin            String COMMENT 'the file, by its name when it was first read' CODEC(ZSTD(1)),
+    source_generation UInt32,
+    part              UInt32 COMMENT 'one that is full goes on in its next part',
+    stream            UInt64
+)
+ENGINE = MergeTree
+ORDER BY (session_id, origin, source_generation, part)
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
+
+-- shard: cityHash64(session_id)
 CREATE TABLE IF NOT EXISTS raw_events
 (
     batch             UInt64 CODEC(ZSTD(1)),
@@ -55,12 +73,13 @@ CREATE TABLE IF NOT EXISTS raw_events
     source_offset     UInt64 CODEC(Delta, ZSTD(1)),
     top_type          LowCardinality(String),
     record_ts         DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
-    raw_json          String COMMENT 'the record, secrets redacted' CODEC(ZSTD(6)),
+    raw_json          String COMMENT 'the record, secrets redacted' CODEC(ZSTD(1)),
     ingested_at       DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1))
 )
 ENGINE = MergeTree
 ORDER BY (session_id, source_file, source_generation, source_line_no)
-SETTINGS index_granularity = 1024;
+SETTINGS index_granularity = 1024,
+    auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
 -- shard: bitShiftRight(doc_id, 20)
 CREATE TABLE IF NOT EXISTS events
@@ -99,14 +118,23 @@ CREATE TABLE IF NOT EXISTS events
     cache_read_tokens  UInt32 CODEC(ZSTD(1)),
     cache_write_tokens UInt32 CODEC(ZSTD(1)),
     reasoning_tokens   UInt32 CODEC(ZSTD(1)),
-    text_content       String CODEC(ZSTD(3)),
-    payload_json       String CODEC(ZSTD(6)),
+    text_content       String CODEC(ZSTD(1)),
+    -- What search and open show of an event, in one piece: of a scattered row, each column is a read.
+    card               String MATERIALIZED toJSONString((
+        event_uid, session_id, toUnixTimestamp64Milli(event_ts), turn_seq, source_name, harness,
+        inference_provider, source_file, source_generation, source_line_no, event_kind, payload_type,
+        actor_kind, item_id, op_status, tool_name, tool_call_id, tool_phase, project, title,
+        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens
+    )) CODEC(ZSTD(1)),
     INDEX event_uid_bloom event_uid TYPE bloom_filter(0.001) GRANULARITY 4
 )
 ENGINE = MergeTree
 ORDER BY doc_id
 -- Read by twos and tens: 20 scattered events take 13 ms so, and 31 ms in granules of 128.
-SETTINGS index_granularity = 32, min_compress_block_size = 8192, max_compress_block_size = 65536;
+-- Merged column by column and few parts at once: so a merge needs little memory.
+SETTINGS index_granularity = 32, min_compress_block_size = 8192, max_compress_block_size = 65536,
+    vertical_merge_algorithm_min_rows_to_activate = 1, max_parts_to_merge_at_once = 10,
+    auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
 -- shard: cityHash64(session_id)
 CREATE TABLE IF NOT EXISTS event_links
@@ -119,7 +147,8 @@ CREATE TABLE IF NOT EXISTS event_links
     harness            LowCardinality(String)
 )
 ENGINE = MergeTree
-ORDER BY (session_id, link_type, linked_external_id);
+ORDER BY (session_id, link_type, linked_external_id)
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
 -- Which call an event belongs to; the texts stand in `events`, once.
 -- shard: cityHash64(session_id)
@@ -136,7 +165,8 @@ CREATE TABLE IF NOT EXISTS tool_io
     event_ts     DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1))
 )
 ENGINE = MergeTree
-ORDER BY (session_id, tool_call_id, tool_phase);
+ORDER BY (session_id, tool_call_id, tool_phase)
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
 -- shard: cityHash64(source_file)
 CREATE TABLE IF NOT EXISTS ingest_errors
@@ -155,15 +185,36 @@ CREATE TABLE IF NOT EXISTS ingest_errors
     at                DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree
-ORDER BY (source_name, source_file, source_generation, source_offset);
+ORDER BY (source_name, source_file, source_generation, source_offset)
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
--- What a search has to know of a document before it reads it.
+-- The way into the index: one row a document comes in, and goes on as one document and a posting for
+-- each term, three times as fast as sending each posting.
+-- shard: bitShiftRight(doc_id, 20)
+CREATE TABLE IF NOT EXISTS search_entries
+(
+    doc_id     UInt64,
+    batch      UInt64,
+    session    UInt64,
+    class      UInt8,
+    doc_len    UInt32,
+    event_ts   DateTime64(3, 'UTC'),
+    harness    LowCardinality(String),
+    event_kind LowCardinality(String),
+    project    LowCardinality(String),
+    position   UInt32,
+    terms      String COMMENT 'a line for each',
+    tfs        String COMMENT 'how often each term occurs: UInt16 after UInt16'
+)
+ENGINE = Null;
+
+-- What a search has to know of a document before it reads it. Kept in memory as well: 40 bytes each.
 -- shard: bitShiftRight(doc_id, 20)
 CREATE TABLE IF NOT EXISTS search_documents
 (
     doc_id     UInt64 CODEC(Delta, ZSTD(1)),
     batch      UInt64 CODEC(ZSTD(1)),
-    session    UInt64 COMMENT 'cityHash64 of the session id' CODEC(ZSTD(1)),
+    session    UInt64 COMMENT 'names the session' CODEC(ZSTD(1)),
     class      UInt8 COMMENT 'see docs/explain/ranking.md' CODEC(ZSTD(1)),
     doc_len    UInt32 COMMENT 'words' CODEC(ZSTD(1)),
     event_ts   DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
@@ -171,35 +222,40 @@ CREATE TABLE IF NOT EXISTS search_documents
     event_kind LowCardinality(String),
     project    LowCardinality(String),
     position   UInt32 COMMENT 'among the ranked events of the stream' CODEC(ZSTD(1)),
-    terms      Array(String) CODEC(ZSTD(1)),
-    tfs        Array(UInt16) COMMENT 'how often each term occurs' CODEC(ZSTD(1))
+    said       UInt64 COMMENT 'names its words: a message written twice has the same' CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
-ORDER BY doc_id;
+ORDER BY doc_id
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
+-- A number in place of the term: half of the time to find and read them. Its last bit tells what people
+-- and agents said from what tools did, so that neither is read for the other.
 -- shard: bitShiftRight(doc_id, 20)
 CREATE TABLE IF NOT EXISTS search_postings
 (
-    term     String CODEC(ZSTD(1)),
-    doc_id   UInt64 CODEC(Delta, ZSTD(1)),
-    position UInt32 COMMENT 'among the ranked events of the stream' CODEC(ZSTD(1)),
-    session  UInt64 CODEC(ZSTD(1)),
-    class    UInt8 CODEC(ZSTD(1)),
-    tf       UInt16 CODEC(ZSTD(1)),
-    doc_len  UInt32 CODEC(ZSTD(1))
+    key    UInt64 COMMENT 'xxHash64 of the term, its last bit: is ranked' CODEC(ZSTD(1)),
+    doc_id UInt64 CODEC(Delta, ZSTD(1)),
+    tf     UInt16 CODEC(ZSTD(1)),
+    term   String CODEC(ZSTD(1))
 )
 ENGINE = MergeTree
-ORDER BY (term, doc_id)
--- Small blocks: a rare term reads a few kilobytes of each column, not a megabyte.
-SETTINGS index_granularity = 512, min_compress_block_size = 16384, max_compress_block_size = 65536;
+ORDER BY (key, doc_id)
+-- Small blocks: a rare term reads a few kilobytes of each column, not a megabyte, and so does a broad
+-- term in some hundred documents.
+SETTINGS index_granularity = 256, min_compress_block_size = 16384, max_compress_block_size = 65536,
+    auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
--- One row a document comes in, one a term goes on: three times as fast as sending each posting.
-CREATE MATERIALIZED VIEW IF NOT EXISTS search_postings_of_documents TO search_postings AS
-SELECT term, doc_id, position, session, class, tf, doc_len
-FROM search_documents ARRAY JOIN terms AS term, tfs AS tf;
+CREATE MATERIALIZED VIEW IF NOT EXISTS search_documents_of_entries TO search_documents AS
+SELECT doc_id, batch, session, class, doc_len, event_ts, harness, event_kind, project, position,
+    cityHash64(terms, tfs) AS said
+FROM search_entries;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS search_postings_of_entries TO search_postings AS
+SELECT bitOr(bitAnd(xxHash64(term), bitNot(toUInt64(1))), class <= 5) AS key, doc_id, tf, term
+FROM search_entries ARRAY JOIN splitByChar('\n', terms) AS term, reinterpret(tfs, 'Array(UInt16)') AS tf;
 
 CREATE VIEW IF NOT EXISTS search_term_stats AS
-SELECT term, count() AS docs FROM search_postings WHERE class <= 5 GROUP BY term;
+SELECT term, count() AS docs FROM search_postings WHERE bitTest(key, 0) GROUP BY term;
 
 CREATE VIEW IF NOT EXISTS search_corpus_stats AS
 SELECT count() AS docs, sum(doc_len) AS total_doc_len, uniqExact(session) AS sessions
@@ -224,7 +280,8 @@ CREATE TABLE IF NOT EXISTS search_query_log
 )
 ENGINE = MergeTree
 ORDER BY (ts, query_id)
-TTL toDateTime(ts) + INTERVAL 90 DAY;
+TTL toDateTime(ts) + INTERVAL 90 DAY
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
 -- shard: cityHash64(query_id)
 CREATE TABLE IF NOT EXISTS search_hit_log
@@ -240,23 +297,28 @@ CREATE TABLE IF NOT EXISTS search_hit_log
 )
 ENGINE = MergeTree
 ORDER BY (ts, query_id, rank)
-TTL toDateTime(ts) + INTERVAL 90 DAY;
+TTL toDateTime(ts) + INTERVAL 90 DAY
+SETTINGS auto_statistics_types = '', cleanup_delay_period = 5, max_cleanup_delay_period = 30;
 
+-- The record of an event stands in raw_events, once, however many events it has.
 CREATE VIEW IF NOT EXISTS v_conversation_trace AS
 SELECT
-    session_id,
-    event_uid,
-    row_number() OVER (PARTITION BY session_id ORDER BY event_ts, doc_id) AS event_order,
-    turn_seq,
-    event_ts AS event_time,
-    actor_kind AS actor_role,
-    event_kind AS event_class,
-    payload_type,
-    tool_call_id AS call_id,
-    tool_name AS name,
-    if(tool_phase != '', tool_phase, op_status) AS phase,
-    item_id,
-    concat(source_file, ':', toString(source_generation), ':', toString(source_line_no)) AS source_ref,
-    text_content,
-    payload_json
-FROM events;
+    event.session_id AS session_id,
+    event.event_uid AS event_uid,
+    row_number() OVER (PARTITION BY event.session_id ORDER BY event.event_ts, event.doc_id) AS event_order,
+    event.turn_seq AS turn_seq,
+    event.event_ts AS event_time,
+    event.actor_kind AS actor_role,
+    event.event_kind AS event_class,
+    event.payload_type AS payload_type,
+    event.tool_call_id AS call_id,
+    event.tool_name AS name,
+    if(event.tool_phase != '', event.tool_phase, event.op_status) AS phase,
+    event.item_id AS item_id,
+    concat(event.source_file, ':', toString(event.source_generation), ':',
+        toString(event.source_line_no)) AS source_ref,
+    event.text_content AS text_content,
+    record.raw_json AS payload_json
+FROM events AS event
+ASOF LEFT JOIN raw_events AS record
+    ON event.session_id = record.session_id AND event.doc_id >= record.doc_id;

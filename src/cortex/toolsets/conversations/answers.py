@@ -11,6 +11,7 @@ from cortex.toolsets.conversations.service import Found, Hit, Window
 
 Verbosity = Literal["prose", "full"]
 _LINE_CHARS = 220
+_TOKENS = "input_tokens output_tokens cache_read_tokens cache_write_tokens reasoning_tokens".split()
 
 
 class Prose(Result):
@@ -152,8 +153,15 @@ def _traced(event: Any, target: int) -> dict[str, Any]:
         "item_id": event["item_id"],
         "source_ref": _source_ref(event),
         "text_content": event["text_content"],
-        "payload_json": event["payload_json"],
+        "payload_json": event.get("payload_json", ""),
+        "token_usage_json": _usage_json(event),
     }
+
+
+def _usage_json(event: Any) -> str:
+    """Return the tokens of a response, on the one event of it that carries them."""
+    counts = {name: int(event.get(name, 0)) for name in _TOKENS}
+    return json.dumps(counts) if any(counts.values()) else ""
 
 
 def _event_lines(event: Any) -> list[str]:

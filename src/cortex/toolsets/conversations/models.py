@@ -33,7 +33,9 @@ class TokenUsage:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Events, links and readings are made by the million and then left alone; they are not frozen, as
+# freezing sets each field by a call.
+@dataclass(slots=True, kw_only=True)
 class Event:
     """One thing that was said or done. `slot` names it inside its record, for good."""
 
@@ -57,10 +59,10 @@ class Event:
     agent_label: str = ""
     title: str = ""  # a name for the session
     usage: TokenUsage | None = None
-    payload_json: str = ""  # the record, or the block of it, as the agent wrote it
+    payload_json: str = ""  # what a document or database holds of it; a line is kept as it is
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Link:
     """A reference from one event to another record of the agent, by the agent's own id."""
 
@@ -71,7 +73,7 @@ class Link:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reading:
     """What one record of a file says. `key` makes it the same record wherever it is read again."""
 

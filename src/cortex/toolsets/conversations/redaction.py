@@ -14,28 +14,23 @@ import orjson
 
 from cortex.settings.models import RedactionSettings
 from cortex.toolsets.conversations import redaction_rules as rules
+from cortex.toolsets.conversations.suspicion import (
+    MAX_NAMED_CHARS,
+    RUN,
+    RUNS,
+    VALUES,
+    has_assignment,
+    is_harmless,
+    may_be_token,
+    may_hold_secret,
+)
 
-_ALNUM = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NONE: Mapping[str, int] = MappingProxyType({})
 _MARK = "[REDACTED:"
 _MARKS = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}\]")
 
 
-def _only(kept: bytes) -> bytes:
-    """Return a table that makes every byte of `kept` an x and every other one a blank."""
-    return bytes(ord("x") if byte in kept else ord(" ") for byte in range(256))
-
-
-# The shortest token, and the shortest value judged by disorder alone, have 20 characters.
-_RUN = b"x" * 20
-_RUNS = _only(_ALNUM + b"_-")
-_VALUES = _only(_ALNUM + b"_-+/.~%")
-_NOT_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
-# `"api_key": "`, `apiKey = '` and `API-KEY=` all become `apikey=`.
-_SQUEEZED = bytes(ord("=") if byte == ord(":") else byte for byte in range(256)).lower()
-_SQUEEZED_OUT = b" \t\"'`\\_->]"
 _PASSWORDS = (b"password", b"passwd", b"passphrase", b"pwd", b"pass")
-_PASSWORD_ASSIGNED = re.compile(rb"pass(?:word|wd|phrase)?=")
 _NAMES = (*_PASSWORDS, b"secret", b"token", b"key")
 _WHOLE_NAMES = (b"pwd", b"pass")
 _KEYS = tuple(
@@ -66,29 +61,24 @@ class Redactor:
         self._is_off = settings.dangerously_skip_secret_redaction
         self._extra = [re.compile(pattern) for pattern in settings.extra_patterns]
 
+    def is_suspect(self, data: bytes) -> bool:
+        """Say whether a text, in UTF-8, is worth a search; much faster than the search."""
+        return not self._is_off and (bool(self._extra) or may_hold_secret(data))
+
     def redact(self, text: str) -> Redacted:
         """Return the text with each secret replaced by `[REDACTED:<rule>]`."""
-        if self._is_off:
+        if not self.is_suspect(text.encode("utf-8", "replace")):
             return Redacted(text, _NONE)
         spans = self._extra_spans(text) if self._extra else []
         # One byte for each character, so that places are the same in both.
         data = text.encode("latin-1", "replace")
-        if _RUN in data.translate(_RUNS):
-            spans += _long_values(text, data)
+        spans += _long_values(text, data)
         if b"@" in data and b"://" in data:
             spans += _url_passwords(text, data)
         if b"PRIVATE KEY" in data:
             spans += (_Span(*m.span(), "private-key", 0) for m in rules.PEM.finditer(text))
-        if b"=" in data or b":" in data:
-            squeezed = data.translate(_SQUEEZED, _SQUEEZED_OUT)
-            if (
-                b"token=" in squeezed
-                or b"secret=" in squeezed
-                or b"key=" in squeezed
-                or b"pwd=" in squeezed
-                or (b"pass" in squeezed and _PASSWORD_ASSIGNED.search(squeezed))
-            ):
-                spans += _assignments(text, data.lower())
+        if has_assignment(data):
+            spans += _assignments(text, data.lower())
         return _replaced(text, spans) if spans else Redacted(text, _NONE)
 
     def redact_json(self, text: str) -> Redacted:
@@ -138,36 +128,27 @@ def _places(data: bytes, name: bytes) -> Iterator[int]:
         place = data.find(name, place + len(name))
 
 
-def _stretches(values: bytes, marks: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
-    """Return the unbroken values that have `mark` in them, each once."""
-    place = marks.find(mark)
+def _long_values(text: str, data: bytes) -> Iterator[_Span]:
+    """Find tokens of a known shape, and long values that name and disorder give away."""
+    runs, values = data.translate(RUNS), data.translate(VALUES)
+    place = runs.find(RUN)
     while place >= 0:
         start = values.rfind(b" ", 0, place) + 1
         end = values.find(b" ", place)
         end = len(values) if end < 0 else end
-        yield start, end
-        place = marks.find(mark, end)
-
-
-def _long_values(text: str, data: bytes) -> Iterator[_Span]:
-    """Find tokens of a known shape, and long values that name and disorder give away."""
-    values = data.translate(_VALUES)
-    for start, end in _stretches(values, data.translate(_RUNS), _RUN):
+        place = runs.find(RUN, end)
         value = data[start:end]
-        if not value.translate(None, _NOT_DIGITS) and value in (value.lower(), value.upper()):
-            continue  # a name in one case, or a line of dashes
+        if is_harmless(value):
+            continue
         tokens = list(_tokens(text, value, start, end))
         yield from tokens
-        if not tokens and len(value) <= 1024:
+        if not tokens and len(value) <= MAX_NAMED_CHARS:
             yield from _high_entropy(text, start, end)
 
 
 def _tokens(text: str, value: bytes, start: int, end: int) -> Iterator[_Span]:
-    # An image in base64 has no place to begin a token, and `in` says so 50 times faster.
-    if len(value) > 2048 and not any(b in value for b in rules.TOKEN_BEGINNINGS):
+    if not may_be_token(value):
         return
-    if not value.translate(None, b"0123456789abcdef-"):
-        return  # a hash or a UUID
     for match in rules.TOKEN.finditer(text, start, end):
         yield _Span(*match.span(), str(match.lastgroup).replace("_", "-"), 0)
 

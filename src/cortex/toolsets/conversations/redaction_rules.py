@@ -35,9 +35,9 @@ TOKEN = re.compile(
 )
 # What a long unbroken text must contain before TOKEN is tried on it.
 TOKEN_BEGINNINGS = tuple(
-    b"AKIA ASIA ABIA ACCA AIza ya29. GOCSPX- ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ gl xox xapp- "
-    b"k_live_ k_test_ whsec_ sk- hf_ api_org_ npm_ pypi- SG. _v1_ dapi dckr_ lin_ secret_ ntn_ "
-    b".eyJ".split()
+    b"AKIA ASIA ABIA ACCA AIza GOCSPX- ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- "
+    b"glft- glsoat- glptt- glcbt- glagent- xox xapp- k_live_ k_test_ whsec_ sk- hf_ api_org_ npm_ "
+    b"pypi- _v1_ dapi dckr_ lin_ secret_ ntn_ ya29. SG. .eyJ".split()
 )
 _PEM_NAME = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 # Lines as they are, or escaped in JSON. Cut before its end, only what is surely key is taken.
@@ -75,7 +75,7 @@ _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _PASSWORD_PARTS = frozenset(("password", "passwd", "pwd", "pass", "passphrase"))
 _KEY_PARTS = frozenset(("key", "apikey", "token", "secret", "auth", "authorization", "access"))
 _SECRET_PARTS = _PASSWORD_PARTS | _KEY_PARTS | {"credential", "credentials", "creds", "sig"}
-_SECRET_BEGINNINGS = ("key", "token", "secret", "pass", "pwd", "cred", "auth", "access", "sig")
+SECRET_BEGINNINGS = ("key", "token", "secret", "pass", "pwd", "cred", "auth", "access", "sig")
 _STRONG_PARTS = frozenset(("apikey", "token", "secret", "password", "passwd", "pwd", "api", "auth"))
 # A name with one of these names something that points at a secret, or at nothing secret.
 _HASH_PARTS = frozenset(("cache", "hash", "sha", "commit", "digest", "fingerprint", "version"))
@@ -138,7 +138,7 @@ def end_of_value(text: str, place: int, *, is_quoted: bool) -> int:
 def named_secret(name: str, value: str) -> bool:
     """Say whether a long value is secret by its name and its disorder."""
     lower = name.lower()
-    if len(value) < 20 or not any(part in lower for part in _SECRET_BEGINNINGS):
+    if len(value) < 20 or not any(part in lower for part in SECRET_BEGINNINGS):
         return False
     parts = name_parts(name)
     if not parts & _SECRET_PARTS or not looks_random(value):

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cortex.settings.models import Bm25Settings
-from cortex.toolsets.conversations.queries import Corpus, Ints, Postings, stream_key
-from cortex.toolsets.conversations.terms import stem
+from cortex.text.terms import FUNCTION_TERMS
+from cortex.toolsets.conversations.documents import Documents, Places
 
 Floats = NDArray[np.float64]
 
@@ -22,17 +22,6 @@ PREVIOUS, NEXT = 0.5, 0.25  # what a term in a neighbouring event counts
 SESSION = 0.5  # share of the session's own score
 CANDIDATES = 300
 HEAD = 10  # hits by score alone; after them, sessions not shown yet come first
-
-# Words that carry no subject. Rare in some corpora, so idf alone does not see it.
-_FUNCTION_WORDS = frozenset(
-    stem(word)
-    for word in (
-        "an and are as at be been but by can could did do does doing for from had has have he her"
-        " hers him his how if in into is it its me my of on or our she should so than that the"
-        " their them then there these they this those to was we were what when where which while"
-        " who whom whose why will with would you your"
-    ).split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +35,15 @@ class Query:
     @classmethod
     def of(cls, terms: Sequence[str], frequencies: Mapping[str, int]) -> "Query":
         """Weigh the terms: function words count less, unless there is nothing else."""
-        is_function = [term in _FUNCTION_WORDS for term in terms]
-        weights = [1.0 if all(is_function) or not f else FUNCTION_WEIGHT for f in is_function]
+        are_function = [is_function(term) for term in terms]
+        weights = [1.0 if all(are_function) or not f else FUNCTION_WEIGHT for f in are_function]
         counts = tuple(frequencies.get(term, 0) for term in terms)
         return cls(tuple(terms), np.array(weights), counts)
+
+    @property
+    def subjects(self) -> list[str]:
+        """Return the terms that carry a subject; all of them, if none does."""
+        return [t for t, weight in zip(self.terms, self.weights, strict=True) if weight == 1.0]
 
     def essential(self, max_rows: int) -> list[int]:
         """Return the terms that choose candidates: the rarest content words, within a budget."""
@@ -66,6 +60,11 @@ class Query:
         return chosen
 
 
+def is_function(term: str) -> bool:
+    """Tell whether a term is a word without a subject."""
+    return term in FUNCTION_TERMS
+
+
 def idf(docs: int, frequency: int) -> float:
     """Return the weight of a term that occurs in `frequency` of `docs`, as the seed has it."""
     docs = max(docs, frequency)
@@ -73,19 +72,43 @@ def idf(docs: int, frequency: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Postings:
+    """Columns of equal length: which term of the query, in which document, how often."""
+
+    term: Places
+    place: Places  # of the document, among all
+    tf: NDArray[np.uint16]
+
+    @classmethod
+    def none(cls) -> "Postings":
+        """Return no postings."""
+        return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.uint16))
+
+    def only(self, keep: NDArray[np.bool_]) -> "Postings":
+        """Return those for which `keep` holds."""
+        return Postings(self.term[keep], self.place[keep], self.tf[keep])
+
+    def and_those(self, other: "Postings") -> "Postings":
+        """Return both."""
+        return Postings(
+            np.concatenate([self.term, other.term]),
+            np.concatenate([self.place, other.place]),
+            np.concatenate([self.tf, other.tf]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Scored:
     """Documents and what each is worth, in no order."""
 
-    doc_id: Ints
-    session: Ints
+    place: Places
     bm25: Floats
     score: Floats
     matched: NDArray[np.int64]
-    doc_len: Ints
 
-    def only(self, keep: NDArray[np.bool_]) -> "Scored":
-        """Return those for which `keep` holds."""
-        return Scored(*(column[keep] for column in self._columns()))
+    def only(self, keep: NDArray[Any]) -> "Scored":
+        """Return some of them, by a mask or by their indices."""
+        return Scored(self.place[keep], self.bm25[keep], self.score[keep], self.matched[keep])
 
     def best(self, count: int) -> "Scored":
         """Return the best by score, and all that are equal to the last of them."""
@@ -94,115 +117,131 @@ class Scored:
         least = np.partition(self.score, -count)[-count]
         return self.only(self.score >= least)
 
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return (self.doc_id, self.session, self.bm25, self.score, self.matched, self.doc_len)
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What each term is worth in each of some documents."""
+
+    places: Places
+    worth: Floats
+
+    def of(self, places: Places) -> Floats:
+        """Return the columns of these documents."""
+        at = np.searchsorted(self.places, places)
+        is_there = self.places[np.minimum(at, len(self.places) - 1)] == places
+        return self.worth[:, np.where(is_there, at, len(self.places))]
 
 
 class Ranker:
     """Scores documents for one query."""
 
-    def __init__(self, query: Query, corpus: Corpus, settings: Bm25Settings) -> None:
+    def __init__(self, query: Query, documents: Documents, settings: Bm25Settings) -> None:
         self._query = query
-        self._corpus = corpus
+        self._documents = documents
         self._k1 = max(settings.k1, 0.01)
         self._b = min(max(settings.b, 0.0), 1.0)
-        self._idf = np.array([idf(corpus.docs, df) for df in query.frequencies])
+        self._idf = np.array([idf(documents.ranked, df) for df in query.frequencies])
 
-    def candidates(self, postings: Postings, count: int = CANDIDATES) -> Ints:
+    def candidates(self, postings: Postings, count: int = CANDIDATES) -> Places:
         """Return the documents that may be among the best, by the postings of some terms."""
-        docs, table, session, _, _ = self._table(postings)
-        first = (self._query.weights @ table) + SESSION * self._session_scores(postings, session)
-        best = np.argsort(-first, kind="stable")[:count]
-        return docs[best]
+        worth = self._query.weights[postings.term] * self._worth(postings)
+        first = np.bincount(postings.place, worth, len(self._documents))
+        places = np.flatnonzero(first)
+        scores = first[places] + SESSION * self._session_scores(postings)[self._sessions(places)]
+        if len(places) <= count:
+            return places
+        least = np.partition(scores, -count)[-count]
+        better = places[scores > least]
+        return np.concatenate([better, places[scores == least][: count - len(better)]])
 
     def plain(self, postings: Postings) -> Scored:
         """Score by the formula alone."""
-        docs, table, session, _, length = self._table(postings)
-        bm25 = table.sum(axis=0)
-        return Scored(docs, session, bm25, bm25, np.count_nonzero(table, axis=0), length)
+        total = np.bincount(postings.place, self._worth(postings), len(self._documents))
+        places = np.flatnonzero(total)
+        bm25: Floats = total[places].astype(np.float64)
+        matched = np.bincount(postings.place, minlength=len(self._documents))[places]
+        return Scored(places, bm25, bm25, matched)
 
-    def ranked(self, found: Postings, completed: Postings, candidates: Ints) -> Scored:
+    def ranked(self, found: Postings, completed: Postings, candidates: Places) -> Scored:
         """Score candidates by all steps; `completed` has their other terms."""
-        both = _joined(found, completed)
-        docs, table, session, keys, length = self._table(both)
+        before, has_before = self._documents.neighbours(candidates, -1)
+        after, has_after = self._documents.neighbours(candidates, 1)
+        is_looked_at = np.zeros(len(self._documents), np.bool_)
+        for places in (candidates, before[has_before], after[has_after]):
+            is_looked_at[places] = True
+        both = found.and_those(completed)
+        table = self._table(both.only(is_looked_at[both.place]))
+        own = table.of(candidates)
         near = np.maximum(
-            PREVIOUS * _neighbours(table, keys, -1), NEXT * _neighbours(table, keys, 1)
+            PREVIOUS * table.of(before) * has_before, NEXT * table.of(after) * has_after
         )
-        chosen = np.isin(docs, candidates)
-        table, near, session = table[:, chosen], near[:, chosen], session[chosen]
-        length = length[chosen]
-        score = self._query.weights @ np.maximum(table, near)
-        score += SESSION * self._session_scores(found, session)
-        matched = np.count_nonzero(table, axis=0)
-        return Scored(docs[chosen], session, table.sum(axis=0), score, matched, length)
+        score = self._query.weights @ np.maximum(own, near)
+        score += SESSION * self._session_scores(found)[self._sessions(candidates)]
+        return Scored(candidates, own.sum(axis=0), score, np.count_nonzero(own, axis=0))
 
-    def _table(self, postings: Postings) -> tuple[Ints, Floats, Ints, Ints, Ints]:
-        """Return documents, each term's worth in each, their sessions, stream keys and lengths."""
-        docs, first, column = np.unique(postings.doc_id, return_index=True, return_inverse=True)
+    def _worth(self, postings: Postings) -> Floats:
+        """Return what each posting adds to the formula."""
         tf = postings.tf.astype(np.float64)
-        average = max(self._corpus.words / max(self._corpus.docs, 1), 1.0)
-        norm = self._k1 * (1 - self._b + self._b * postings.doc_len / average)
-        term = postings.term.astype(np.intp)
-        table = np.zeros((len(self._query.terms), len(docs)))
-        table[term, column] = self._idf[term] * tf * (self._k1 + 1) / (tf + norm)
-        keys = stream_key(postings.doc_id, postings.position)[first]
-        return docs, table, postings.session[first], keys, postings.doc_len[first]
-
-    def _session_scores(self, postings: Postings, wanted: Ints) -> Floats:
-        """Score the session of each document as if it were one document."""
-        sessions, row = np.unique(postings.session, return_inverse=True)
-        lengths = self._corpus.sessions
-        total = max(len(lengths), 1)
-        average = max(self._corpus.words / total, 1.0)
-        length = np.array([lengths.get(int(s), 0) for s in sessions], dtype=np.float64)
+        average = max(self._documents.words / max(self._documents.ranked, 1), 1.0)
+        length = self._documents.columns["doc_len"][postings.place]
         norm = self._k1 * (1 - self._b + self._b * length / average)
-        scores = np.zeros(len(sessions))
-        for term in np.unique(postings.term):
-            of_term = postings.term == term
-            tf = np.bincount(row[of_term], postings.tf[of_term], len(sessions))
-            weight = self._query.weights[int(term)] * idf(total, int(np.count_nonzero(tf)))
-            scores += weight * tf * (self._k1 + 1) / (tf + norm)
-        return scores[np.searchsorted(sessions, wanted)]
+        return self._idf[postings.term] * tf * (self._k1 + 1) / (tf + norm)
+
+    def _table(self, postings: Postings) -> "_Table":
+        places, column = np.unique(postings.place, return_inverse=True)
+        # One column more than there are documents: what is in none of them is worth nothing.
+        worth = np.zeros((len(self._query.terms), len(places) + 1))
+        worth[postings.term, column] = self._worth(postings)
+        return _Table(places, worth)
+
+    def _sessions(self, places: Places) -> NDArray[Any]:
+        return self._documents.columns["session"][places]
+
+    def _session_scores(self, postings: Postings) -> Floats:
+        """Score each session as if it were one document."""
+        lengths = self._documents.session_words
+        total = max(self._documents.sessions, 1)
+        average = max(self._documents.words / total, 1.0)
+        norm = np.maximum(self._k1 * (1 - self._b + self._b * lengths / average), 1e-9)
+        cells = postings.term * len(lengths) + self._sessions(postings.place)
+        size = len(self._query.terms) * len(lengths)
+        tf = np.bincount(cells, postings.tf, size).reshape(-1, len(lengths))
+        idfs = [idf(total, int(n)) for n in np.count_nonzero(tf, axis=1)]
+        weights = self._query.weights * np.array(idfs)
+        scores: Floats = weights @ (tf * (self._k1 + 1) / (tf + norm))
+        return scores
 
 
-def in_order(
-    scored: Scored, moments: Mapping[int, float], uids: Mapping[int, str], *, head: int = HEAD
-) -> list[int]:
-    """Return places in `scored`: by score, then newest, then uid; then new sessions first."""
-    places = sorted(
-        range(len(scored.doc_id)),
-        key=lambda i: (
-            -float(scored.score[i]),
-            -moments[int(scored.doc_id[i])],
-            uids[int(scored.doc_id[i])],
-        ),
+def in_order(scored: Scored, documents: Documents, limit: int, *, head: int = HEAD) -> Places:
+    """Return indices of the best: by score, then newest; after a head, new sessions come first.
+
+    Those that are equal to the last are all there, so there may be more than `limit`.
+    """
+    at_ms = documents.columns["at_ms"][scored.place]
+    sessions = documents.columns["session"][scored.place]
+    by_score = np.lexsort((-at_ms, -scored.score))
+    seen = set(sessions[by_score[:head]].tolist())
+    fresh: list[int] = []
+    later: list[int] = []
+    for i in by_score[head:].tolist():
+        (later if sessions[i] in seen else fresh).append(i)
+        seen.add(sessions[i])
+    order = np.concatenate([by_score[:head], np.array(fresh + later, dtype=np.intp)])
+    end = min(limit, len(order))
+    while 0 < end < len(order) and (scored.score[order[end]], at_ms[order[end]]) == (
+        scored.score[order[end - 1]],
+        at_ms[order[end - 1]],
+    ):
+        end += 1
+    return order[:end]
+
+
+def first_of_each(scored: Scored, documents: Documents) -> Scored:
+    """Return each message once: what an agent wrote twice has the same words, role and session."""
+    names = np.stack(
+        [documents.columns[name][scored.place] for name in ("session", "class", "said")]
     )
-    seen = {int(scored.session[i]) for i in places[:head]}
-    fresh, later = [], []
-    for i in places[head:]:
-        session = int(scored.session[i])
-        (later if session in seen else fresh).append(i)
-        seen.add(session)
-    return places[:head] + fresh + later
-
-
-def _joined(one: Postings, other: Postings) -> Postings:
-    return Postings(
-        np.concatenate([one.term, other.term]),
-        np.concatenate([one.doc_id, other.doc_id]),
-        np.concatenate([one.position, other.position]),
-        np.concatenate([one.session, other.session]),
-        np.concatenate([one.tf, other.tf]),
-        np.concatenate([one.doc_len, other.doc_len]),
-    )
-
-
-def _neighbours(table: Floats, keys: Ints, step: int) -> Floats:
-    """Return what stands beside each document: the column of the event before or after it."""
-    order = np.argsort(keys)
-    wanted = keys + np.uint64(1) if step > 0 else keys - np.uint64(1)
-    at = np.searchsorted(keys, wanted, sorter=order)
-    at = np.minimum(at, len(keys) - 1)
-    beside = order[at] if len(keys) else at
-    found = keys[beside] == wanted
-    return np.where(found, table[:, beside], 0.0)
+    # The best of them, then the newest: what `unique` finds first.
+    order = np.lexsort((-documents.columns["at_ms"][scored.place], -scored.score))
+    _, first = np.unique(names[:, order], axis=1, return_index=True)
+    return scored.only(order[first])

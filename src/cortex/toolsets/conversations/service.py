@@ -4,27 +4,31 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from cortex.clock import Clock, IdSource
 from cortex.errors import InvalidParams
 from cortex.settings.models import Bm25Settings
-from cortex.toolsets.conversations.queries import (
-    ConversationQueries,
-    Corpus,
-    Filters,
-    order_of,
-)
+from cortex.text.terms import query_terms
+from cortex.toolsets.conversations.documents import Documents, Filters
+from cortex.toolsets.conversations.library import Library
+from cortex.toolsets.conversations.queries import ConversationQueries, key_of, order_of
 from cortex.toolsets.conversations.ranking import EventClass
-from cortex.toolsets.conversations.search import CANDIDATES, Query, Ranker, Scored, in_order
-from cortex.toolsets.conversations.snippet import snippet
-from cortex.toolsets.conversations.terms import query_terms
+from cortex.toolsets.conversations.reading import Reading
+from cortex.toolsets.conversations.search import (
+    CANDIDATES,
+    Query,
+    Ranker,
+    Scored,
+    first_of_each,
+    in_order,
+)
+from cortex.toolsets.conversations.snippet import MAX_LOOKED_AT, snippet
 
 _SAFE = re.compile(r"[A-Za-z0-9._:@/-]{1,256}")
 # Postings read to choose candidates; the words of a query that are everywhere complete them.
-_MAX_ROWS = 60_000
-# Documents read beyond the limit, since some turn out to say the same.
-_SPARE = 10
+_MAX_ROWS = 40_000
 _RANKED_CLASSES = tuple(int(c) for c in EventClass if c <= EventClass.SPOKEN)
 _TOOL_CLASSES = tuple(int(c) for c in EventClass if c <= EventClass.OTHER)
 
@@ -116,48 +120,60 @@ class ConversationsService:
         self._clock = clock
         self._ids = ids
         self._preview_chars = preview_chars
-        self._corpus: Corpus | None = None
+        self._library = Library(queries)
 
     def forget_statistics(self) -> None:
         """Say that events came or went: what was counted of them is counted again."""
-        self._corpus = None
+        self._library.mark_stale()
+
+    async def warm(self) -> None:
+        """Read what the first search needs."""
+        await self._library.documents()
 
     async def search(self, wanted: Search) -> Found:
         """Find events by their words, best first."""
         began = self._clock.monotonic()
         terms = self._terms(wanted)
-        corpus = self._corpus = self._corpus or await self._queries.corpus()
+        documents = await self._library.documents()
         hits: list[Hit] = []
-        if corpus.docs:
-            query = Query.of(terms, await self._queries.frequencies(terms))
-            scored = await self._scored(query, corpus, wanted)
-            hits = await self._hits(scored, query, corpus, wanted)
+        if documents.ranked or wanted.include_tool_events:
+            query, scored = await self._scored(terms, documents, wanted)
+            hits = await self._hits(scored, query, documents, wanted)
         return Found(
             query_id=self._ids.new(),
             query=wanted.query.strip(),
             terms=terms,
-            docs=corpus.docs,
-            average_words=round(max(corpus.words / max(corpus.docs, 1), 1.0), 2),
+            docs=documents.ranked,
+            average_words=round(max(documents.words / max(documents.ranked, 1), 1.0), 2),
             took_ms=round((self._clock.monotonic() - began) * 1000, 2),
             hits=hits,
         )
 
-    async def open(self, event_uid: str, before: int, after: int) -> Window:
+    async def open(
+        self, event_uid: str, before: int, after: int, *, with_records: bool = False
+    ) -> Window:
         """Return the trace around one event; an unknown one is an answer, not an error."""
         uid = event_uid.strip()
         if not uid:
             raise InvalidParams("event_uid cannot be empty")
         if not _SAFE.fullmatch(uid):
             raise InvalidParams("event_uid contains unsupported characters")
-        doc_id = await self._queries.locate(uid)
-        if doc_id is None:
+        events = await self._queries.window(uid, before, after)
+        for event in events:
+            event["event_order"] = order_of(event["doc_id"])
+        target = next((event for event in events if event["event_uid"] == uid), None)
+        if target is None:
             return Window(uid, before, after)
-        events = await self._queries.window(doc_id, before, after)
-        shown = [{**event, "event_order": order_of(event["doc_id"])} for event in events]
-        target = next(event for event in shown if event["doc_id"] == doc_id)
-        # A stream belongs to one session, but its number is a hash: better to look.
-        same = [event for event in shown if event["session_id"] == target["session_id"]]
-        return Window(uid, before, after, target, same)
+        if with_records:
+            await self._add_records(target["session_id"], events)
+        return Window(uid, before, after, target, events)
+
+    async def _add_records(self, session_id: str, events: Sequence[dict[str, Any]]) -> None:
+        first, last = events[0]["doc_id"], events[-1]["doc_id"]
+        records = await self._queries.records(session_id, first, last)
+        for event in events:
+            of_event = (raw for doc_ids, raw in records if event["doc_id"] in doc_ids)
+            event["payload_json"] = next(of_event, "")
 
     def _terms(self, wanted: Search) -> list[str]:
         if not wanted.query.strip():
@@ -169,58 +185,72 @@ class ConversationsService:
             raise InvalidParams("query has no searchable terms")
         return terms
 
-    async def _scored(self, query: Query, corpus: Corpus, wanted: Search) -> Scored:
-        ranker = Ranker(query, corpus, self._settings)
-        filters = wanted.filters()
+    async def _scored(
+        self, terms: Sequence[str], documents: Documents, wanted: Search
+    ) -> tuple[Query, Scored]:
+        reading = Reading(self._queries, documents, terms, wanted.filters())
         is_plain = self._settings.ranking == "plain"
-        chosen = list(range(len(query.terms))) if is_plain else query.essential(_MAX_ROWS)
-        if wanted.include_tool_events or not chosen:
-            # What tools said is counted apart: frequencies do not tell how many rows these are.
-            chosen = list(range(len(query.terms)))
-        found = await self._postings(query, chosen, filters)
+        await reading.read(range(len(terms)) if is_plain else self._first_read(terms))
+        query = Query.of(terms, reading.frequencies)
+        ranker = Ranker(query, documents, self._settings)
         if is_plain:
-            return ranker.plain(found)
-        candidates = ranker.candidates(found, max(CANDIDATES, wanted.limit * 3))
-        rest = [i for i in range(len(query.terms)) if i not in chosen and query.frequencies[i]]
-        completed = await self._postings(query, rest, filters, candidates.tolist())
-        return ranker.ranked(found, completed, candidates)
+            return query, ranker.plain(reading.postings())
+        essential = query.essential(_MAX_ROWS) or range(len(terms))
+        await reading.read([i for i in essential if not reading.has(i)])
+        found = reading.postings(essential)
+        candidates = ranker.candidates(found, _most_candidates(wanted))
+        rest = [i for i in range(len(terms)) if i not in essential]
+        completed = await reading.postings_in(candidates, rest)
+        return query, ranker.ranked(found, completed, candidates)
 
-    async def _postings(
-        self, query: Query, chosen: Sequence[int], filters: Filters, docs: list[int] | None = None
-    ) -> Any:
-        postings = await self._queries.postings([query.terms[i] for i in chosen], filters, docs)
-        return postings.numbered(chosen)
+    def _first_read(self, terms: Sequence[str]) -> list[int]:
+        """Return the terms whose postings are read at once; the others are only counted."""
+        guesses = [self._library.about_how_many(key_of(t, is_ranked=True)) for t in terms]
+        chosen, rows = [], 0
+        for i in sorted(range(len(terms)), key=guesses.__getitem__):
+            rows += guesses[i]
+            if chosen and rows > _MAX_ROWS:
+                break
+            chosen.append(i)
+        return chosen
 
     async def _hits(
-        self, scored: Scored, query: Query, corpus: Corpus, wanted: Search
+        self, scored: Scored, query: Query, documents: Documents, wanted: Search
     ) -> list[Hit]:
         need = min(wanted.min_should_match, len(query.terms))
-        keep = (scored.matched >= need) & (scored.score >= wanted.min_score)
-        scored = scored.only(keep).best(wanted.limit + _SPARE)
-        events = await self._queries.events(scored.doc_id.tolist())
-        moments = {doc: event["event_ts"].timestamp() for doc, event in events.items()}
-        uids = {doc: event["event_uid"] for doc, event in events.items()}
-        hits: list[Hit] = []
-        said: set[tuple[str, str, str]] = set()
-        for i in in_order(scored, moments, uids):
-            event = events[int(scored.doc_id[i])]
-            text = str(event["text_content"]) or str(event["title"])
-            # One message written twice by an agent is one hit.
-            name = (event["session_id"], event["actor_kind"], " ".join(text.split()))
-            if name in said:
-                continue
-            said.add(name)
-            hits.append(
-                Hit(
-                    event,
-                    score=float(scored.score[i]),
-                    bm25=float(scored.bm25[i]),
-                    matched_terms=int(scored.matched[i]),
-                    doc_len=int(scored.doc_len[i]),
-                    snippet=snippet(text, query.terms, self._preview_chars),
-                    title=corpus.titles.get(event["session_id"], ""),
-                )
+        scored = scored.only((scored.matched >= need) & (scored.score >= wanted.min_score))
+        scored = first_of_each(scored.best(_most_candidates(wanted)), documents)
+        order = in_order(scored, documents, wanted.limit)
+        scored = scored.only(order)
+        doc_ids = documents.columns["doc_id"][scored.place].tolist()
+        events = {
+            event["doc_id"]: event for event in await self._queries.events(doc_ids, MAX_LOOKED_AT)
+        }
+        hits = [
+            Hit(
+                event,
+                score=float(scored.score[i]),
+                bm25=float(scored.bm25[i]),
+                matched_terms=int(scored.matched[i]),
+                doc_len=int(documents.columns["doc_len"][scored.place[i]]),
+                snippet=snippet(
+                    event["text_content"] or event["title"], query.subjects, self._preview_chars
+                ),
+                title=self._library.title_of(event["session_id"]),
             )
-            if len(hits) == wanted.limit:
-                break
-        return hits
+            for i, doc_id in enumerate(doc_ids)
+            if (event := events.get(doc_id)) is not None  # removed a moment ago
+        ]
+        return _by_uid_where_equal(hits)[: wanted.limit]
+
+
+def _most_candidates(wanted: Search) -> int:
+    return max(CANDIDATES, wanted.limit * 3)
+
+
+def _by_uid_where_equal(hits: Sequence[Hit]) -> list[Hit]:
+    """Order by uid what neither score nor time tells apart."""
+    groups = groupby(hits, key=lambda hit: (hit.score, hit.event["event_ts"]))
+    return [
+        hit for _, equal in groups for hit in sorted(equal, key=lambda hit: hit.event["event_uid"])
+    ]

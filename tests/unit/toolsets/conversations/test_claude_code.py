@@ -135,7 +135,7 @@ def test_reasoning_is_text_and_its_signature_is_left_out() -> None:
     event = event_of("u-think")
     assert (event.kind, event.actor) == ("reasoning", "assistant")
     assert event.text.startswith("Two timers share one relay")
-    assert "c2lnbmF0dXJl" not in event.payload_json
+    assert "c2lnbmF0dXJl" not in event.text
 
 
 def test_a_result_carries_the_name_of_its_tool_and_the_outcome() -> None:
@@ -273,11 +273,10 @@ def test_records_of_the_client_keep_what_is_worth_a_search() -> None:
     assert of_type("mode")[0].text == ""
 
 
-def test_an_unknown_record_is_one_event_with_its_payload() -> None:
+def test_an_unknown_record_is_one_event_with_its_text() -> None:
     (event,) = of_type("steam-reading")
     assert (event.kind, event.payload_type) == ("unknown", "steam-reading")
     assert event.text == "a kind of record nobody knows yet"
-    assert orjson.loads(event.payload_json)["level"] == 3
 
 
 def test_links_name_the_records_before() -> None:
@@ -306,9 +305,9 @@ def test_a_file_of_unknown_folder_and_no_ids_is_a_session_by_its_name() -> None:
     assert read_one({"type": "user", "message": {"content": "hi"}}).session_id == "x"
 
 
-def test_the_payload_is_cut_with_the_text() -> None:
+def test_a_text_without_end_is_cut() -> None:
     reading = read_one({"type": "user", "message": {"content": "a" * 300_000}})
-    assert (len(reading.events[0].text), len(reading.events[0].payload_json)) == (200_000, 200_000)
+    assert len(reading.events[0].text) == 200_000
 
 
 def test_the_folder_is_inherited_by_records_that_do_not_say_it() -> None:

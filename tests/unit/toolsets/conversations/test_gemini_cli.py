@@ -127,6 +127,16 @@ def test_notices_and_unknown_messages_are_kept() -> None:
     assert orjson.loads(unknown.payload_json)["content"] == unknown.text
 
 
+def test_a_message_is_kept_as_it_was_written_once() -> None:
+    written = {
+        r["id"]: r for r in map(orjson.loads, JOURNAL.read_bytes().splitlines()) if "id" in r
+    }
+    for name, record in written.items():
+        first, *others = events_of(name)
+        assert orjson.loads(first.payload_json) == record
+        assert not any(event.payload_json for event in others)
+
+
 def test_the_project_is_known_from_the_file_beside_the_chats() -> None:
     assert {reading.cwd for reading in TODAY.values()} == {"/home/ada/kiln"}
 

@@ -32,6 +32,7 @@ class Batch:
         default_factory=dict[tuple[str, str], Checkpoint]
     )
     files_done: list[FileDone] = field(default_factory=list[FileDone])
+    files_parsed: int = 0  # files in which there was something to read
     bytes_read: int = 0
     events: int = 0
     size_bytes: int = 0
@@ -41,6 +42,7 @@ class Batch:
         self.records += other.records
         self.faults += other.faults
         self.checkpoints |= other.checkpoints
+        self.files_parsed += other.files_parsed
         self.bytes_read += other.bytes_read
         self.events += other.events
         self.size_bytes += other.size_bytes

@@ -1,6 +1,7 @@
 """Secrets out of records before anything is made of them, so that nothing made of them has any."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,17 +12,11 @@ import orjson
 
 from cortex.toolsets.conversations.models import Event, Reading
 from cortex.toolsets.conversations.redaction import Redactor
+from cortex.toolsets.conversations.sources.reader import as_json
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 # What is written as an escape would pass for a letter before the token that follows it.
-# Values that an agent made itself, and that open nothing: in a record, its message, its blocks.
-_RECORD_IDS = tuple(
-    "uuid parentUuid sessionId requestId leafUuid promptId messageId id parentId".split()
-)
-_MESSAGE_IDS = ("id", "call_id", "encrypted_content")
-_BLOCK_IDS = ("id", "tool_use_id", "signature")
-_MIN_ID_CHARS = 20
-_ESCAPES = ("\\n", "\\t", "\\r", "\\f", "\\b")
+_ESCAPE = re.compile(rb"\\[ntrfb]")
 
 
 class Cleaned(NamedTuple):
@@ -61,7 +56,11 @@ class Cleaner:
 
         Looked at whole, as a name may stand far from its value, and then string by string.
         """
-        if not self._redactor.redact(_unescaped(_without_ids(text, value))).counts:
+        unescaped = _unescaped(text.encode("utf-8", "replace"))
+        if not (
+            self._redactor.is_suspect(unescaped)
+            and self._redactor.redact(unescaped.decode("utf-8", "replace")).counts
+        ):
             return Cleaned(text, value, _NONE)
         whole = self._redactor.redact_json(text)
         counts = Counter(whole.counts)
@@ -71,7 +70,7 @@ class Cleaner:
             # The whole is no JSON any more, or never was: its strings are cleaned alone.
             counts.clear()
             clean = self._walked(value, counts)
-        return Cleaned(orjson.dumps(clean).decode(), clean, counts)
+        return Cleaned(as_json(clean), clean, counts)
 
     def reading(self, reading: Reading) -> tuple[Reading, str, Mapping[str, int]]:
         """Return a reading without secrets, its record as JSON, and how many each rule took out.
@@ -88,24 +87,25 @@ class Cleaner:
             if cleaned.counts:
                 counts.update(cleaned.counts)
                 _differences(_loose(payload), cleaned.value, replaced)
+        said: Counter[str] = Counter()
         events = tuple(
-            self._event(event, payload, replaced, counts)
+            self._event(event, payload, replaced, said)
             for event, payload in zip(reading.events, payloads, strict=True)
         )
         told = [payload for payload in payloads if payload]
         raw_json = told[0] if len(told) == 1 else f"[{','.join(told)}]"
-        return replace(reading, events=events), raw_json, counts
+        # A secret of a text stands in the payload as well, and is counted there.
+        return replace(reading, events=events), raw_json, counts if told else said
 
     def _event(
-        self, event: Event, payload: str, replaced: Mapping[str, str], counts: Counter[str]
+        self, event: Event, payload: str, replaced: Mapping[str, str], said: Counter[str]
     ) -> Event:
         text, title = event.text, event.title
         for old, new in replaced.items():
             text, title = text.replace(old, new), title.replace(old, new)
         title = self.text(title)
         found = self._redactor.redact(text)
-        if found.counts and not payload:
-            counts.update(found.counts)
+        said.update(found.counts)
         if payload == event.payload_json and found.text == event.text and title == event.title:
             return event
         return replace(event, text=found.text, title=title, payload_json=payload)
@@ -123,37 +123,9 @@ class Cleaner:
         return value
 
 
-def _without_ids(text: str, value: Any) -> str:
-    """Return JSON without the ids and seals of its record: most of the time went into them."""
-    for told in _ids(value):
-        if isinstance(told, str) and len(told) >= _MIN_ID_CHARS:
-            text = text.replace(f'"{told}"', '""')
-    return text
-
-
-def _ids(value: Any) -> list[object]:
-    if not isinstance(value, dict):
-        return []
-    record = cast("dict[str, Any]", value)
-    found: list[object] = [record.get(name) for name in _RECORD_IDS]
-    for name in ("message", "payload"):
-        inner = record.get(name)
-        if isinstance(inner, dict):
-            message = cast("dict[str, Any]", inner)
-            found += [message.get(name) for name in _MESSAGE_IDS]
-            blocks = message.get("content")
-            for block in cast("list[Any]", blocks) if isinstance(blocks, list) else ():
-                if isinstance(block, dict):
-                    found += [cast("dict[str, Any]", block).get(name) for name in _BLOCK_IDS]
-    return found
-
-
-def _unescaped(text: str) -> str:
+def _unescaped(raw: bytes) -> bytes:
     """Return JSON with blanks where white space is written as an escape, at the same places."""
-    if "\\" in text:
-        for escape in _ESCAPES:
-            text = text.replace(escape, "  ")
-    return text
+    return _ESCAPE.sub(b"  ", raw) if b"\\" in raw else raw
 
 
 def _loose(text: str) -> Any:

@@ -17,6 +17,7 @@ class Progress:
 
     files: int = 0
     files_done: int = 0
+    files_parsed: int = 0  # the others had nothing new
     bytes: int = 0
     bytes_done: int = 0
     events: int = 0

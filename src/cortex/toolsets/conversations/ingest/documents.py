@@ -71,7 +71,7 @@ class DocumentFiller:
                 yield lambda batch, fault=fault: batch.faults.append(fault)
             state, readings = self._opened(reader, path, look, _state(start))
             for number, reading in enumerate(readings, 1):
-                yield from self._take(replace(place, line_no=number), reading)
+                yield from self._take(place._replace(line_no=number), reading)
         except (SourceUnreadable, *UNREADABLE) as error:
             if self._failed.get(path) != look:
                 self._failed[path] = look
@@ -156,7 +156,7 @@ def _broken_lines(place: Place, cleaner: Cleaner) -> Iterator[Fault]:
                     parsed(line.raw or b"")
             except (ValueError, RecursionError) as error:
                 fragment = cleaner.text((line.raw or b"")[:2000].decode("utf-8", "replace"))
-                at = replace(place, line_no=line.number, offset=line.offset)
+                at = place._replace(line_no=line.number, offset=line.offset)
                 yield _fault(at, "json_parse_error", str(error)[:200], fragment)
 
 

@@ -10,7 +10,7 @@ from cortex.toolsets.conversations.ingest.batch import Batch
 from cortex.toolsets.conversations.ingest.clean import Cleaner, parsed
 from cortex.toolsets.conversations.ingest.files import tail_of
 from cortex.toolsets.conversations.ingest.globs import matches
-from cortex.toolsets.conversations.ingest.lines import Line, read_lines
+from cortex.toolsets.conversations.ingest.lines import Line, next_line, read_lines
 from cortex.toolsets.conversations.ingest.prepare import prepared
 from cortex.toolsets.conversations.ingest.values import (
     Checkpoint,
@@ -46,16 +46,27 @@ class LineFiller:
         return bool(self._excluded and cwd) and matches(cwd.rstrip("/"), self._excluded)
 
     def fill(
-        self, batch: Batch, source: Source, reader: LineReader, start: Checkpoint
+        self,
+        batch: Batch,
+        source: Source,
+        reader: LineReader,
+        start: Checkpoint,
+        *,
+        takes_rest: bool = False,
     ) -> Checkpoint | None:
-        """Read on from a checkpoint; returns where to go on, or None at the end of the file."""
+        """Read on from a checkpoint; returns where to go on, or None at the end of the file.
+
+        With `takes_rest` a last line without newline is read as well.
+        """
         if self._excluded and self.is_excluded(_first_cwd(reader, start.source_file)):
             return None
         carry = Carry(**orjson.loads(start.carry)) if start.carry else Carry()
         file = SourceFile(start.source_file)
-        offset, line_no = start.offset, start.line_no
+        line_no = start.line_no
         with open(start.source_file, "rb") as stream:
-            for line in read_lines(stream, offset=offset, line_no=line_no):
+            offset = next_line(stream, start.offset)
+            lines = read_lines(stream, offset=offset, line_no=line_no, takes_rest=takes_rest)
+            for line in lines:
                 place = Place(
                     source.name,
                     source.harness,

@@ -1,14 +1,21 @@
 """Reads session files into the store: the next batch is filled while one is being written."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
 
 from cortex.toolsets.conversations.ingest.batch import Batch, FileDone
-from cortex.toolsets.conversations.ingest.coverage import CoverageBook, Key, Progress, Tell
+from cortex.toolsets.conversations.ingest.coverage import (
+    CoverageBook,
+    Key,
+    Look,
+    Progress,
+    Tell,
+)
 from cortex.toolsets.conversations.ingest.documents import DocumentFiller, HalfWritten, is_unchanged
 from cortex.toolsets.conversations.ingest.files import look_at, look_of, moved_from, resume
 from cortex.toolsets.conversations.ingest.pool import LineFile, LinePool
@@ -28,6 +35,7 @@ class Task:
 
     source: Source
     path: str
+    takes_rest: bool = False  # a last line without newline counts: nobody writes it any more
 
     @property
     def key(self) -> Key:
@@ -68,6 +76,14 @@ class Ingestor:
     async def open(self) -> None:
         """Clear what a crash left and learn how far every file is."""
         async with self._turn:
+            await self._open()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Read nothing while others change the store, and learn everything anew after."""
+        async with self._turn:
+            self._is_open = False
+            yield
             await self._open()
 
     async def rest(self) -> None:
@@ -123,6 +139,7 @@ class Ingestor:
         for done in batch.files_done:
             self._book.settle(done)
         progress.bytes_done += batch.bytes_read
+        progress.files_parsed += batch.files_parsed
         progress.files_done += len(batch.files_done)
 
     def _learn(self, point: Checkpoint) -> None:
@@ -139,16 +156,18 @@ class Ingestor:
             look = look_of(task.path)
             done = FileDone(task.key, look)
             try:
-                if not look or self._book.is_settled(task.key, look):
+                if not look or self._is_done(task, look):
                     pass
                 elif isinstance(reader := task.source.reader(task.path), LineReader):
                     file = self._line_file(task, reader, done, batch)
                     if file is not None:
+                        batch.files_parsed += 1
                         lines.append(file)
                         continue
                 else:
                     start = self._known.get(task.key) or Checkpoint(*task.key, task.path)
                     if look[1] and not is_unchanged(start, look):
+                        batch.files_parsed += 1
                         for step in self._documents.fill(task.source, reader, start):
                             step(batch)
                             if self._lines.is_full(batch):
@@ -162,6 +181,11 @@ class Ingestor:
             batch.files_done.append(done)
         yield batch
         yield from self._lines.batches(lines, lambda f, e: self._failed(f.start.source_file, e))
+
+    def _is_done(self, task: Task, look: Look) -> bool:
+        """Tell whether there is nothing to read in a file, as far as its look tells."""
+        is_rest = task.takes_rest and self.left(task) > 0
+        return self._book.is_settled(task.key, look) and not is_rest
 
     def _failed(self, path: str, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
@@ -179,7 +203,12 @@ class Ingestor:
         if not left_bytes:
             return None
         return LineFile(
-            task.source, reader, start, left_bytes, lambda batch: batch.files_done.append(done)
+            task.source,
+            reader,
+            start,
+            left_bytes,
+            task.takes_rest,
+            lambda batch: batch.files_done.append(done),
         )
 
     def _start(self, task: Task, known: Checkpoint | None) -> tuple[Checkpoint, bool]:

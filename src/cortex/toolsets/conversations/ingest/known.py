@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 # About 130 bytes each; sessions that were not asked for lately are let go beyond this.
-_MAX_KEYS = 300_000
+_MAX_KEYS = 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Line files read side by side, in worker processes while there is much to read."""
 
+import gc
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from cortex.toolsets.conversations.ingest.batch import Batch
@@ -18,6 +20,9 @@ log = logging.getLogger(__name__)
 # Starting a process takes as long as reading this much.
 _WORTH_BYTES = 4 * 1024 * 1024
 _MAX_WORKERS = 4
+# How many new objects set off a search for cycles, of which records have none: at the usual 700
+# half of the time to unpickle a batch went into it.
+_NEW_OBJECTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class LineFile:
     reader: LineReader
     start: Checkpoint
     left_bytes: int
+    takes_rest: bool
     when_done: Callable[[Batch], None]
 
 
@@ -48,7 +54,8 @@ class LinePool:
         size = self._size if is_worth and not self._is_broken else 1
         batch = Batch()
         waiting = iter(files)
-        with ThreadPoolExecutor(size, thread_name_prefix="ingest-read") as threads:
+        seldom = _collected_seldom() if is_worth else nullcontext()
+        with seldom, ThreadPoolExecutor(size, thread_name_prefix="ingest-read") as threads:
             running: dict[Future[Filled], LineFile] = {}
 
             def begin(file: LineFile, start: Checkpoint) -> None:
@@ -83,17 +90,20 @@ class LinePool:
     def _fill(self, file: LineFile, start: Checkpoint, is_worth: bool) -> Filled:
         if is_worth and not self._is_broken:
             try:
-                return self._filled_elsewhere(file.source, start)
+                return self._filled_elsewhere(file, start)
             except WorkerEnded:
                 log.warning("a reading process ended; going on without")
                 self._is_broken = True
         batch = Batch()
-        return batch, self._filler.fill(batch, file.source, file.reader, start)
+        following = self._filler.fill(
+            batch, file.source, file.reader, start, takes_rest=file.takes_rest
+        )
+        return batch, following
 
-    def _filled_elsewhere(self, source: Source, start: Checkpoint) -> Filled:
+    def _filled_elsewhere(self, file: LineFile, start: Checkpoint) -> Filled:
         worker = self._free.pop() if self._free else Worker(self._filler)
         try:
-            filled = worker.fill(source, start)
+            filled = worker.fill(file.source, start, takes_rest=file.takes_rest)
         except WorkerEnded:
             worker.close()
             raise
@@ -102,6 +112,17 @@ class LinePool:
             raise
         self._free.append(worker)
         return filled
+
+
+@contextmanager
+def _collected_seldom() -> Generator[None]:
+    """Let the interpreter look for cycles less often while many records are taken in."""
+    usual = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _taken(

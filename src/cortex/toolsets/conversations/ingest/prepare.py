@@ -7,10 +7,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from cortex.text.terms import term_counts
 from cortex.toolsets.conversations.ingest.values import Record, event_uid, moment, session_hash
 from cortex.toolsets.conversations.models import Event, TokenUsage
 from cortex.toolsets.conversations.ranking import RANKED, class_of
-from cortex.toolsets.conversations.terms import term_counts
 
 # A tool may print megabytes; what is looked for stands at the beginning.
 _MAX_RANKED_CHARS, _MAX_OTHER_CHARS = 65_536, 16_384
@@ -30,8 +30,9 @@ EVENT_COLUMNS = (
     " source_file source_generation source_line_no block event_kind payload_type actor_kind"
     " item_id op_status tool_name tool_call_id tool_phase tool_error model agent_label is_turn"
     " is_substream is_mirror project title input_tokens output_tokens cache_read_tokens"
-    " cache_write_tokens reasoning_tokens text_content payload_json"
+    " cache_write_tokens reasoning_tokens text_content"
 ).split()
+STREAM_COLUMNS = "batch session_id origin source_generation part stream".split()
 LINK_COLUMNS = "batch session_id event_uid link_type linked_external_id harness".split()
 TOOL_COLUMNS = (
     "batch session_id tool_call_id event_uid tool_name tool_phase tool_error text_chars event_ts"
@@ -143,7 +144,6 @@ def _event(record: Record, event: Event, uid: str, at: int) -> Row:
         min(usage.cache_write, _MAX_32),
         min(usage.reasoning, _MAX_32),
         event.text,
-        event.payload_json,
     )
 
 
@@ -180,7 +180,7 @@ def _document(record: Record, event: Event, at: int) -> tuple[bool, Row | None]:
         record.place.harness,
         event.kind,
         record.reading.cwd,
-        # Two values instead of a hundred: half of the time to send a record went into them.
+        # Two values instead of a hundred: the store takes them apart.
         "\n".join(terms),
         counts.tobytes(),
     )

@@ -10,8 +10,9 @@ from cortex.store.engine import Engine
 from cortex.toolsets.conversations.ingest import prepare
 from cortex.toolsets.conversations.ingest.known import LINE, Stored
 from cortex.toolsets.conversations.ingest.plan import Plan
+from cortex.toolsets.conversations.ingest.prepare import Stream
 from cortex.toolsets.conversations.ingest.rows import Rows, StreamCounts
-from cortex.toolsets.conversations.ingest.together import together
+from cortex.toolsets.conversations.ingest.together import to_the_end
 from cortex.toolsets.conversations.ingest.values import (
     POSITION_BITS,
     POSITION_MASK,
@@ -105,10 +106,32 @@ class IngestQueries:
                 known[row["session_id"]][row["record_key"]] = stored
         return dict(known)
 
-    async def stream_counts(self, streams: Iterable[int]) -> dict[int, StreamCounts]:
-        """Return how far these streams have been counted."""
-        counted: dict[int, StreamCounts] = {}
-        for some in _pieces(sorted(streams), _MAX_SESSIONS):
+    async def last_stream(self) -> int:
+        """Return the highest number that a stream has, 0 before the first."""
+        found = await self._engine.query("SELECT max(stream) AS stream FROM ingest_streams")
+        return int(found[0]["stream"])
+
+    async def streams(self, session_ids: Iterable[str]) -> dict[Stream, StreamCounts]:
+        """Return the streams of these sessions, each in its newest part, with its counts."""
+        newest: dict[Stream, StreamCounts] = {}
+        for some in _pieces(sorted(session_ids), _MAX_SESSIONS):
+            found = await self._engine.query(
+                "SELECT session_id, origin, source_generation, max(part) AS newest,"
+                " argMax(stream, part) AS number FROM ingest_streams"
+                " WHERE session_id IN {sessions:Array(String)}"
+                " GROUP BY session_id, origin, source_generation",
+                {"sessions": some},
+            )
+            for row in found:
+                name = (row["session_id"], row["origin"], row["source_generation"])
+                newest[name] = StreamCounts(row["number"], row["newest"])
+        await self._count(newest.values())
+        return newest
+
+    async def _count(self, streams: Iterable[StreamCounts]) -> None:
+        """Learn how far these streams have been counted."""
+        by_number = {counts.stream: counts for counts in streams}
+        for some in _pieces(sorted(by_number), _MAX_SESSIONS):
             values: dict[str, Any] = {"mask": POSITION_MASK, "bits": POSITION_BITS}
             # Ranges of the key, one for each stream: a function of the key would read all of it.
             ranges: list[str] = []
@@ -130,14 +153,10 @@ class IngestQueries:
             )
             places = {int(row["stream"]): int(row["ranked"]) for row in ranked}
             for row in found:
-                stream = int(row["stream"])
-                counted[stream] = StreamCounts(
-                    stream,
-                    events=int(row["events"]),
-                    ranked=places.get(stream, 0),
-                    turns=int(row["turns"]),
-                )
-        return counted
+                counts = by_number[int(row["stream"])]
+                counts.events = int(row["events"])
+                counts.ranked = places.get(counts.stream, 0)
+                counts.turns = int(row["turns"])
 
     async def positions(self, doc_ids: Iterable[int]) -> dict[int, int]:
         """Return the places of these documents among the ranked ones."""
@@ -181,10 +200,11 @@ class IngestQueries:
 
     async def insert(self, batch: int, made: Rows, faults: Sequence[Fault]) -> None:
         """Write the rows of a batch, side by side: the engine compresses while Python encodes."""
-        await together(
+        await to_the_end(
             partial(
-                self._engine.insert, "search_documents", prepare.DOCUMENT_COLUMNS, made.documents
+                self._engine.insert, "search_entries", prepare.DOCUMENT_COLUMNS, made.documents
             ),
+            partial(self._engine.insert, "ingest_streams", prepare.STREAM_COLUMNS, made.streams),
             partial(self._engine.insert, "events", prepare.EVENT_COLUMNS, made.events),
             partial(self._engine.insert, "raw_events", prepare.RAW_COLUMNS, made.raw),
             partial(self._engine.insert, "event_links", prepare.LINK_COLUMNS, made.links),

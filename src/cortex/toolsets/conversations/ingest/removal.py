@@ -43,7 +43,7 @@ class RowRemover:
         named = {"batch": batch}
         tables = (
             "search_documents raw_events event_links tool_io ingest_errors ingest_checkpoints"
-            " events"
+            " ingest_streams events"
         ).split()
         await together(*(partial(self._delete, t, "batch = {batch:UInt64}", named) for t in tables))
 

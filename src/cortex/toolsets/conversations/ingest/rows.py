@@ -1,6 +1,5 @@
 """Rows for the tables: what was prepared, with the batch and the numbers of its events."""
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -37,6 +36,7 @@ class Rows:
     links: list[Row] = field(default_factory=list[Row])
     tool_io: list[Row] = field(default_factory=list[Row])
     documents: list[Row] = field(default_factory=list[Row])
+    streams: list[Row] = field(default_factory=list[Row])
     doc_ids: list[int] = field(default_factory=list[int])
 
     def add(self, batch: int, record: Prepared, numbers: Numbers) -> None:
@@ -54,9 +54,7 @@ class Rows:
                 position = numbers.positions.get(doc_id, 0) if is_ranked else 0
                 if is_ranked and not position:
                     position = counts.ranked = counts.ranked + 1
-                *facts, terms, packed = document
-                tfs = array("H", packed).tolist()
-                self.documents.append((batch, doc_id, position, *facts, terms.split("\n"), tfs))
+                self.documents.append((batch, doc_id, position, *document))
         counts.turns = max(counts.turns, turns)
         self.links += [(batch, *link) for link in record.links]
         self.tool_io += [(batch, *tool) for tool in record.tools]

@@ -1,6 +1,8 @@
 """Ingest as others see it: a job for the daemon, a reading on request, and how far it is."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 import anyio
 import anyio.to_thread
@@ -9,6 +11,7 @@ from cortex.clock import Clock
 from cortex.errors import CortexError, InvalidParams
 from cortex.settings.models import IngestSettings
 from cortex.store.engine import Engine
+from cortex.toolsets.conversations.forget_queries import ForgetQueries
 from cortex.toolsets.conversations.ingest import globs
 from cortex.toolsets.conversations.ingest.backlog import Backlog
 from cortex.toolsets.conversations.ingest.clean import Cleaner
@@ -35,6 +38,8 @@ from cortex.toolsets.conversations.sources import catalog
 
 # Of the time that databases take, at most a tenth is spent on them.
 _REST_PER_WORK = 9.0
+# After this long without a change, a last line without newline is taken for complete.
+_STILL_S = 3.0
 # Somebody waits for the whole, so pauses between portions are few.
 _REQUESTED_BYTES = 512 * 1024 * 1024
 
@@ -62,7 +67,7 @@ class IngestService:
         lines = LineFiller(cleaner, settings.exclude_project_dirs, limits)
         documents = DocumentFiller(cleaner, lines.is_excluded, clock)
         queries = IngestQueries(engine)
-        writer = BatchWriter(queries, RowRemover(engine))
+        writer = BatchWriter(queries, RowRemover(engine), ForgetQueries(engine))
         pool = LinePool(lines, settings.max_file_workers)
         self._ingestor = Ingestor(queries, writer, documents, pool, self._book)
 
@@ -91,10 +96,11 @@ class IngestService:
             if harness is not None and harness not in catalog.HARNESSES:
                 known = ", ".join(catalog.HARNESSES)
                 raise InvalidParams(f"unknown harness {harness!r}; known are {known}")
-            tasks = await self._scan()
+            tasks = await self._scan(is_asked=True)
             tasks = [task for task in tasks if harness in (None, task.source.harness)]
         else:
             tasks = await anyio.to_thread.run_sync(requested, paths, harness, self._sources)
+        tasks = [replace(task, takes_rest=self._is_still(task)) for task in tasks]
         progress = Progress(len(tasks))
         progress.bytes = await anyio.to_thread.run_sync(self._left, tasks)
         tell(progress)
@@ -110,9 +116,22 @@ class IngestService:
         tell(progress)
         return progress
 
+    def _is_still(self, task: Task) -> bool:
+        """Tell whether nobody writes a file any more, as far as its look tells."""
+        look = look_of(task.path)
+        return bool(look) and self._clock.now().timestamp() - look[2] / 1e9 > _STILL_S
+
     def coverage(self) -> Coverage:
         """Return how much of the configured sources is in the store."""
         return self._book.coverage()
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Let somebody else change the store, while nothing is read."""
+        return self._ingestor.alone()
+
+    def look_again(self) -> None:
+        """Look for files to read now, not at the next round."""
+        self._round.set()
 
     async def _read(self, tasks: Sequence[Task], progress: Progress, tell: Tell) -> None:
         before = progress.events
@@ -138,9 +157,7 @@ class IngestService:
                 self._backlog.leave(task, spent_s * _REST_PER_WORK)
 
     async def _watch(self) -> None:
-        watcher = Watcher(
-            self._sources, self._settings.debounce_ms, self._changed, self._look_again
-        )
+        watcher = Watcher(self._sources, self._settings.debounce_ms, self._changed, self.look_again)
         while True:
             await watcher.run()
             # Refused by the system, as when it has no watches left: tried again after a while.
@@ -158,20 +175,25 @@ class IngestService:
             with anyio.move_on_after(self._settings.reconcile_interval_seconds):
                 await self._round.wait()
 
-    def _look_again(self) -> None:
-        self._round.set()
-
     def _changed(self, tasks: Iterable[Task]) -> None:
         tasks = list(tasks)
         for task in tasks:
             self._book.see_one(task.key, look_of(task.path))
         self._backlog.add(tasks, is_urgent=True)
 
-    async def _scan(self) -> list[Task]:
-        """Return the files that are not read to their end, newest first."""
+    async def _scan(self, *, is_asked: bool = False) -> list[Task]:
+        """Return the files that are not read to their end, newest first.
+
+        When somebody asks, this is the end of their last line, with a newline or not.
+        """
         found = await anyio.to_thread.run_sync(self._found)
         self._book.see(((task.key, look) for task, look in found), {s.name for s in self._sources})
-        fresh = [(t, look) for t, look in found if not self._book.is_settled(t.key, look)]
+        fresh = [
+            (task, look)
+            for task, look in found
+            if not self._book.is_settled(task.key, look)
+            or (is_asked and self._ingestor.left(task) > 0)
+        ]
         fresh.sort(key=lambda each: (-each[1][2], each[0].path))
         return [task for task, _ in fresh]
 

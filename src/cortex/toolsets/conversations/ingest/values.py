@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 from cortex.toolsets.conversations.models import Event, Reading
 
@@ -14,8 +16,7 @@ POSITION_MASK = (1 << POSITION_BITS) - 1
 _MAX_MOMENT_MS = 10_413_791_999_999
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a record was read."""
 
     source_name: str
@@ -28,15 +29,14 @@ class Place:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record: what it says, where it stood, and itself, secrets gone."""
 
     place: Place
     reading: Reading
     raw_json: str
     mark: int = 0  # names what a record said that may be rewritten; 0 for a line, which may not
-    redactions: Mapping[str, int] = field(default_factory=dict[str, int])
+    redactions: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,6 @@ def event_uid(harness: str, reading: Reading, event: Event) -> str:
     """Name an event by agent, session, record and place in it, not by what a parser made of it."""
     text = f"{harness}\0{event.session_id}\0{reading.key}\0{event.slot}"
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-@lru_cache(maxsize=4096)
-def stream_of(session_id: str, origin: str, generation: int, part: int = 0) -> int:
-    """Number a stream: one session in one file, wherever that file is moved.
-
-    A stream that is full goes on in its next part.
-    """
-    parts = (session_id, origin, generation, part) if part else (session_id, origin, generation)
-    return digest(*parts) >> POSITION_BITS
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import anyio.to_thread
 
+from cortex.toolsets.conversations.forget_queries import ForgetQueries
 from cortex.toolsets.conversations.ingest.batch import Batch
+from cortex.toolsets.conversations.ingest.forgotten import Forgotten
 from cortex.toolsets.conversations.ingest.known import LINE, KnownRecords, Stored
 from cortex.toolsets.conversations.ingest.plan import Plan, Removal, runs
 from cortex.toolsets.conversations.ingest.prepare import Prepared, Stream
@@ -18,7 +20,6 @@ from cortex.toolsets.conversations.ingest.values import (
     POSITION_BITS,
     POSITION_MASK,
     Fault,
-    stream_of,
 )
 
 log = logging.getLogger(__name__)
@@ -48,12 +49,15 @@ class _Replaced:
 class BatchWriter:
     """The one writer of conversations. A batch counts from the moment it is said to be done."""
 
-    def __init__(self, queries: IngestQueries, remover: RowRemover) -> None:
+    def __init__(self, queries: IngestQueries, remover: RowRemover, rules: ForgetQueries) -> None:
         self._queries = queries
         self._remover = remover
+        self._rules = rules
+        self._forgotten = Forgotten()
         self._known = KnownRecords()
         self._counts: dict[Stream, StreamCounts] = {}
         self._batch = 0
+        self._stream = 0
 
     async def recover(self) -> int:
         """Remove what a crash left half-written; returns how many batches that were."""
@@ -63,15 +67,18 @@ class BatchWriter:
             await self._queries.end(batch, VOID, {})
             log.warning("batch %d was cut off and is read again", batch)
         self._batch = await self._queries.last_batch()
+        self._stream = await self._queries.last_stream()
+        self._forgotten = await Forgotten.load(self._rules)
         self._known.clear()
         self._counts.clear()
         return len(cut_off)
 
     async def write(self, batch: Batch) -> Written:
         """Write a batch; after an error nothing may be written before `recover`."""
-        await self._look_up(batch.records)
-        records, replaced = await self._new(batch.records)
-        faults = await self._new_faults(batch.faults)
+        wanted, faults = self._forgotten.left_of(batch)
+        await self._look_up(wanted)
+        records, replaced = await self._new(wanted)
+        faults = await self._new_faults(faults)
         await self._count(records)
         self._batch += 1
         number = self._batch
@@ -128,19 +135,9 @@ class BatchWriter:
         if len(self._counts) > _MAX_STREAMS:
             self._counts.clear()
         wanted = {record.stream for record in records} - self._counts.keys()
-        part = 0
-        while wanted:
-            # Nothing is asked of the streams of sessions that the store does not know at all.
-            asked = {stream_of(*name, part): name for name in wanted if self._known.of(name[0])}
-            found = await self._queries.stream_counts(asked) if asked else {}
-            for name in wanted if part == 0 else set[Stream]():
-                self._counts[name] = StreamCounts(stream_of(*name))
-            for stream, counts in found.items():
-                counts.part = part
-                self._counts[asked[stream]] = counts
-            # One that is half full may have gone on in its next part.
-            wanted = {asked[s] for s, counts in found.items() if counts.events > POSITION_MASK // 2}
-            part += 1
+        # Nothing is asked of the streams of sessions that the store does not know at all.
+        sessions = {session_id for session_id, _, _ in wanted if self._known.of(session_id)}
+        self._counts |= await self._queries.streams(sessions) if sessions else {}
 
     def _made(
         self, number: int, records: Sequence[Prepared], replaced: _Replaced
@@ -149,7 +146,11 @@ class BatchWriter:
         for record in records:
             session_id, key = record.session_id, record.key
             removal = replaced.removals.get((session_id, key))
-            numbers = self._numbers(record, removal, replaced)
+            counts = self._counts.get(record.stream)
+            if counts is None or counts.events + len(record.events) > POSITION_MASK:
+                counts = self._next_stream(record.stream, counts)
+                made.streams.append((number, *record.stream, counts.part, counts.stream))
+            numbers = self._numbers(record, counts, removal, replaced)
             made.add(number, record, numbers)
             events = len(record.events)
             stored = Stored(record.mark, numbers.doc_id, events) if record.mark else LINE
@@ -157,15 +158,24 @@ class BatchWriter:
         docs = runs(made.doc_ids)
         return made, Plan(docs, tuple(replaced.removals.values()))
 
-    def _numbers(self, record: Prepared, removal: Removal | None, replaced: _Replaced) -> Numbers:
+    def _next_stream(self, name: Stream, full: StreamCounts | None) -> StreamCounts:
+        """Begin a stream, or the next part of one that is full."""
+        self._stream += 1
+        counts = StreamCounts(self._stream)
+        if full is not None:
+            counts.part, counts.turns = full.part + 1, full.turns
+        self._counts[name] = counts
+        return counts
+
+    def _numbers(
+        self,
+        record: Prepared,
+        counts: StreamCounts,
+        removal: Removal | None,
+        replaced: _Replaced,
+    ) -> Numbers:
         """Give a record its numbers: the old ones where they suffice, so it keeps its place."""
-        name = record.stream
-        counts = self._counts[name]
         events = len(record.events)
-        if counts.events + events > POSITION_MASK:
-            following = stream_of(*name, counts.part + 1)
-            counts = StreamCounts(following, counts.part + 1, turns=counts.turns)
-            self._counts[name] = counts
         following_id = (counts.stream << POSITION_BITS) | counts.events
         if removal is None:
             counts.events += events

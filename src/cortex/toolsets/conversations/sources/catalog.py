@@ -19,23 +19,44 @@ from cortex.toolsets.conversations.sources.gemini_cli import GeminiCliReader
 from cortex.toolsets.conversations.sources.kimi_cli import KimiCliReader, KimiStateReader
 from cortex.toolsets.conversations.sources.opencode import OpencodeReader
 from cortex.toolsets.conversations.sources.qwen_code import QwenCodeReader
-from cortex.toolsets.conversations.sources.reader import DatabaseReader, DocumentReader, LineReader
+from cortex.toolsets.conversations.sources.reader import (
+    DatabaseReader,
+    DocumentReader,
+    Format,
+    LineReader,
+)
 
 Reader = LineReader | DocumentReader | DatabaseReader
 
-# Which files of an agent are sessions, and who reads them; the first reads what matches none.
-_READERS: dict[str, tuple[tuple[str, Reader], ...]] = {
-    "claude-code": (("*.jsonl", ClaudeCodeReader()),),
-    "codex": (("*.jsonl", CodexReader()),),
+# How the files of an agent are written, what they are called, and who reads them; the first reads
+# what matches none.
+_READERS: dict[str, tuple[tuple[Format, str, Reader], ...]] = {
+    "claude-code": (("jsonl", "*.jsonl", ClaudeCodeReader()),),
+    "codex": (("jsonl", "*.jsonl", CodexReader()),),
     "copilot-cli": (
-        ("*.jsonl", CopilotCliReader()),
-        ("workspace.yaml", CopilotWorkspaceReader()),
+        ("jsonl", "*.jsonl", CopilotCliReader()),
+        ("yaml", "workspace.yaml", CopilotWorkspaceReader()),
     ),
-    "cursor": (("*.jsonl", CursorReader()), ("*.vscdb", CursorStateReader())),
-    "gemini-cli": (("*.jsonl", GeminiCliReader()), ("session-*.json", GeminiCliReader())),
-    "kimi-cli": (("wire.jsonl", KimiCliReader()), ("state.json", KimiStateReader())),
-    "opencode": (("*.db", OpencodeReader()), ("*.json", OpencodeReader())),
-    "qwen-code": (("*.jsonl", QwenCodeReader()),),
+    "cursor": (
+        ("jsonl", "*.jsonl", CursorReader()),
+        ("sqlite", "*.vscdb", CursorStateReader()),
+    ),
+    "gemini-cli": (
+        ("jsonl", "*.jsonl", GeminiCliReader()),
+        ("json", "session-*.json", GeminiCliReader()),
+    ),
+    "kimi-cli": (
+        ("jsonl", "wire.jsonl", KimiCliReader()),
+        ("json", "state.json", KimiStateReader()),
+    ),
+    "opencode": (("sqlite", "*.db", OpencodeReader()), ("json", "*.json", OpencodeReader())),
+    "qwen-code": (("jsonl", "*.jsonl", QwenCodeReader()),),
+}
+# As configuration files of Moraine spell them.
+_OTHER_NAMES: dict[str, Format] = {
+    "session_json": "json",
+    "opencode_sqlite": "sqlite",
+    "cursor_sqlite": "sqlite",
 }
 HARNESSES = tuple(sorted(_READERS))
 # Not sessions, though they lie among them and end in .jsonl.
@@ -75,13 +96,14 @@ class Source:
     glob: str
     watch_root: str = ""  # empty: the fixed beginning of the glob
     excluded: tuple[str, ...] = ()
+    format: Format | None = None  # told by the name of each file unless somebody says it
 
     def reader(self, path: str) -> Reader:
-        """Return who reads a file, told by its name."""
-        readers = _READERS[self.harness]
+        """Return who reads a file, told by the format of the source or the name of the file."""
+        readers = [each for each in _READERS[self.harness] if self.format in (None, each[0])]
         name = path.rpartition("/")[2]
-        found = (reader for pattern, reader in readers if fnmatch.fnmatchcase(name, pattern))
-        return next(found, readers[0][1])
+        found = (reader for _, pattern, reader in readers if fnmatch.fnmatchcase(name, pattern))
+        return next(found, readers[0][2])
 
 
 def sources(configured: Sequence[IngestSource] | None) -> list[Source]:
@@ -93,19 +115,33 @@ def sources(configured: Sequence[IngestSource] | None) -> list[Source]:
             if sys.platform == "darwin" or name not in _MAC_ONLY
         ]
     return [
-        source(item.name, item.harness, item.glob, item.watch_root or "")
+        source(item.name, item.harness, item.glob, item.watch_root or "", item.format)
         for item in configured
         if item.enabled
     ]
 
 
-def source(name: str, harness: str, glob: str, watch_root: str = "") -> Source:
-    """Return one source by the name of its agent."""
+def source(
+    name: str, harness: str, glob: str, watch_root: str = "", format_name: str | None = None
+) -> Source:
+    """Return one source by the name of its agent.
+
+    Raises:
+        SettingsError: there is no such agent, or it writes nothing of this format.
+    """
     if harness not in _READERS:
         raise SettingsError(f"unknown harness {harness!r}; known are {', '.join(HARNESSES)}")
-    return Source(name, harness, glob, watch_root, _EXCLUDED.get(harness, ()))
+    formats: list[Format] = [told for told, _, _ in _READERS[harness]]
+    wanted = _OTHER_NAMES.get(format_name or "", format_name)
+    chosen: Format | None = next((told for told in formats if told == wanted), None)
+    if format_name and chosen is None:
+        raise SettingsError(
+            f"source {name!r}: {harness} writes no files of format {format_name!r}",
+            hint=f"set format to {' or '.join(formats)}, or leave it out",
+        )
+    return Source(name, harness, glob, watch_root, _EXCLUDED.get(harness, ()), chosen)
 
 
 def file_patterns(harness: str) -> tuple[str, ...]:
     """Return what the session files of an agent are called."""
-    return tuple(pattern for pattern, _ in _READERS[harness])
+    return tuple(pattern for _, pattern, _ in _READERS[harness])

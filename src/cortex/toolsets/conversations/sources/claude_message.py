@@ -8,7 +8,6 @@ from cortex.toolsets.conversations.models import Actor, Carry, Event, EventKind,
 from cortex.toolsets.conversations.sources.reader import (
     MAX_TEXT_CHARS,
     as_count,
-    as_json,
     as_list,
     as_object,
     name_of,
@@ -75,7 +74,6 @@ class Line:
         actor: Actor,
         text: str,
         *,
-        payload: object = None,
         block: int = -1,
         **fields: Any,
     ) -> Event:
@@ -94,7 +92,6 @@ class Line:
             is_substream=self.is_substream,
             agent_label=self.agent_label,
             usage=usage,
-            payload_json=as_json(self.record if payload is None else payload),
             **fields,
         )
 
@@ -116,9 +113,7 @@ def read_message(line: Line) -> list[Event]:
     return events
 
 
-def said(
-    line: Line, payload_type: str, text: str, actor: Actor, *, payload: object = None, block: int
-) -> Event:
+def said(line: Line, payload_type: str, text: str, actor: Actor, *, block: int) -> Event:
     """Tell a person's own words and the model's from what the client put in for them."""
     record = line.record
     kind: EventKind = "message"
@@ -139,20 +134,16 @@ def said(
     else:
         is_turn = not (line.is_substream or line.has_turn)
         line.has_turn = line.has_turn or is_turn
-    return line.event(
-        kind, payload_type, actor, text, payload=payload, block=block, is_turn=is_turn
-    )
+    return line.event(kind, payload_type, actor, text, block=block, is_turn=is_turn)
 
 
 def _text(line: Line, block: dict[str, Any], index: int, actor: Actor) -> Event:
-    return said(line, "text", words(block.get("text")), actor, payload=block, block=index)
+    return said(line, "text", words(block.get("text")), actor, block=index)
 
 
 def _thinking(line: Line, block: dict[str, Any], index: int, _: Actor) -> Event:
-    # The signature is a cipher, often longer than the thought.
-    readable = {name: value for name, value in block.items() if name not in {"signature", "data"}}
     text = words(block.get("thinking"))
-    return line.event("reasoning", "reasoning", "assistant", text, payload=readable, block=index)
+    return line.event("reasoning", "reasoning", "assistant", text, block=index)
 
 
 def _tool_use(line: Line, block: dict[str, Any], index: int, _: Actor) -> Event:
@@ -163,7 +154,6 @@ def _tool_use(line: Line, block: dict[str, Any], index: int, _: Actor) -> Event:
         name_of(block.get("type")),
         "assistant",
         text_of(block.get("input")),
-        payload=block,
         block=index,
         tool_name=name,
         tool_call_id=call_id,
@@ -187,7 +177,6 @@ def _tool_result(line: Line, block: dict[str, Any], index: int, _: Actor) -> Eve
         name_of(block.get("type")),
         "tool",
         text,
-        payload=block,
         block=index,
         tool_name=name,
         tool_call_id=call_id,
@@ -210,7 +199,7 @@ def _fuller(text: str, result: object) -> str:
 
 def _other(line: Line, block: dict[str, Any], index: int, actor: Actor) -> Event:
     payload_type = name_of(block.get("type")) or "unknown"
-    return line.event("message", payload_type, actor, words(block), payload=block, block=index)
+    return line.event("message", payload_type, actor, words(block), block=index)
 
 
 _BLOCKS: dict[str, Callable[[Line, dict[str, Any], int, Actor], Event]] = {

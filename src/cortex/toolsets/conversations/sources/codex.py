@@ -76,7 +76,7 @@ def _session_meta(line: Line) -> list[Event]:
     payload = line.payload
     text = text_of(payload.get("git"))
     item_id = name_of(payload.get("id"))
-    return [line.event("session_meta", "session_meta", "system", text, payload, item_id=item_id)]
+    return [line.event("session_meta", "session_meta", "system", text, item_id=item_id)]
 
 
 def _turn_context(line: Line) -> list[Event]:
@@ -84,15 +84,15 @@ def _turn_context(line: Line) -> list[Event]:
     line.carry.model = name_of(payload.get("model")) or line.carry.model
     line.carry.cwd = name_of(payload.get("cwd")) or line.carry.cwd
     turn_id = name_of(payload.get("turn_id"))
-    return [line.event("turn_context", "turn_context", "system", "", payload, item_id=turn_id)]
+    return [line.event("turn_context", "turn_context", "system", "", item_id=turn_id)]
 
 
 def _world_state(line: Line) -> list[Event]:
-    return [line.event("turn_context", "world_state", "system", "", line.payload)]
+    return [line.event("turn_context", "world_state", "system", "")]
 
 
 def _state(line: Line) -> list[Event]:
-    return [line.event("system", "state", "system", "", dict(line.record))]
+    return [line.event("system", "state", "system", "")]
 
 
 def _response_item(line: Line) -> list[Event]:
@@ -102,16 +102,15 @@ def _response_item(line: Line) -> list[Event]:
 def _between_agents(line: Line) -> list[Event]:
     text = content_text(line.payload.get("content"))
     record_type = _record_type(line.record)
-    return [line.event("message", record_type, "assistant", text, line.payload)]
+    return [line.event("message", record_type, "assistant", text)]
 
 
 def _compacted(line: Line) -> list[Event]:
     """Return the summary and, as mirrors, the history that stands for the one before it."""
     payload = line.payload
     history = as_list(payload.get("replacement_history"))
-    own = {name: value for name, value in payload.items() if name != "replacement_history"}
     text = name_of(payload.get("message"))
-    events = [line.event("compacted_raw", "compacted", "system", text, own)]
+    events = [line.event("compacted_raw", "compacted", "system", text)]
     line.is_mirror = True
     for index, item in enumerate(history):
         line.slot, line.block = f"history:{index}", index + 1
@@ -122,7 +121,7 @@ def _compacted(line: Line) -> list[Event]:
 def _unknown(line: Line) -> list[Event]:
     text = text_of([value for name, value in line.payload.items() if name in SAID])
     record_type = _record_type(line.record)
-    return [line.event("unknown", record_type, "system", text, dict(line.record))]
+    return [line.event("unknown", record_type, "system", text)]
 
 
 _RECORDS: dict[str, Callable[[Line], list[Event]]] = {

@@ -63,15 +63,15 @@ def read_event(line: Line) -> list[Event]:
     payload_type = name_of(payload.get("type")) or "unknown"
     if read := _EVENTS.get(payload_type):
         return [read(line)]
-    return [_told(line, payload_type, payload, payload)]
+    return [_told(line, payload_type, payload)]
 
 
 def _item_completed(line: Line) -> Event:
     item = as_object(line.payload.get("item"))
-    return _told(line, name_of(item.get("type")) or "item_completed", item, line.payload)
+    return _told(line, name_of(item.get("type")) or "item_completed", item)
 
 
-def _told(line: Line, payload_type: str, source: dict[str, Any], payload: object) -> Event:
+def _told(line: Line, payload_type: str, source: dict[str, Any]) -> Event:
     actor = _MIRRORS.get(payload_type, "system")
     texts = [text_of(value) for name, value in source.items() if name in SAID]
     texts.append(content_text(source.get("content")))
@@ -92,7 +92,6 @@ def _told(line: Line, payload_type: str, source: dict[str, Any], payload: object
         payload_type,
         actor,
         "\n".join(filter(None, texts)),
-        payload,
         is_mirror=payload_type in _MIRRORS,
         item_id=name_of(source.get("id")) or name_of(line.payload.get("turn_id")),
         tool_name=line.carry.tools.get(call_id, ""),
@@ -105,9 +104,7 @@ def _told(line: Line, payload_type: str, source: dict[str, Any], payload: object
 
 def _thread_named(line: Line) -> Event:
     title = name_of(line.payload.get("thread_name"))
-    return line.event(
-        "session_meta", "thread_name_updated", "system", title, line.payload, title=title
-    )
+    return line.event("session_meta", "thread_name_updated", "system", title, title=title)
 
 
 def _token_count(line: Line) -> Event:
@@ -115,7 +112,7 @@ def _token_count(line: Line) -> Event:
     usage = None
     if _RECORDS_USAGE not in line.carry.extra:
         usage = _usage(line, info.get("last_token_usage"), info.get("total_token_usage"))
-    return line.event("event_msg", "token_count", "system", "", line.payload, usage=usage)
+    return line.event("event_msg", "token_count", "system", "", usage=usage)
 
 
 def read_usage(line: Line) -> list[Event]:
@@ -126,9 +123,7 @@ def read_usage(line: Line) -> list[Event]:
     usage = _usage(line, payload.get("usage"), payload.get("thread_token_usage"))
     item_id = name_of(payload.get("response_id"))
     return [
-        line.event(
-            "event_msg", "token_usage_record", "system", "", payload, item_id=item_id, usage=usage
-        )
+        line.event("event_msg", "token_usage_record", "system", "", item_id=item_id, usage=usage)
     ]
 
 

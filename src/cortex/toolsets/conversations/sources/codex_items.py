@@ -12,7 +12,6 @@ import orjson
 from cortex.toolsets.conversations.models import Actor, Carry, Event, EventKind
 from cortex.toolsets.conversations.sources.reader import (
     MAX_TEXT_CHARS,
-    as_json,
     as_list,
     as_object,
     name_of,
@@ -71,7 +70,6 @@ class Line:
         payload_type: str,
         actor: Actor,
         text: str,
-        payload: object,
         *,
         is_mirror: bool = False,
         **fields: Any,
@@ -89,7 +87,6 @@ class Line:
             is_substream=bool(self.agent_label),
             is_mirror=is_mirror or self.is_mirror,
             agent_label=self.agent_label,
-            payload_json=as_json(payload),
             **fields,
         )
 
@@ -115,7 +112,6 @@ def _message(line: Line, item: dict[str, Any]) -> Event:
         payload_type,
         actor,
         text,
-        item,
         item_id=name_of(item.get("id")),
         op_status=name_of(item.get("phase")),
         is_turn=is_turn,
@@ -126,27 +122,27 @@ def _reasoning(line: Line, item: dict[str, Any]) -> Event:
     said = [content_text(item.get("summary")), content_text(item.get("content"))]
     text = "\n".join(filter(None, said))
     item_id = name_of(item.get("id"))
-    return line.event("reasoning", "reasoning", "assistant", text, _readable(item), item_id=item_id)
+    return line.event("reasoning", "reasoning", "assistant", text, item_id=item_id)
 
 
 def _agent_message(line: Line, item: dict[str, Any]) -> Event:
     text = content_text(item.get("content"))
     item_id = name_of(item.get("id"))
-    return line.event("message", "agent_message", "assistant", text, item, item_id=item_id)
+    return line.event("message", "agent_message", "assistant", text, item_id=item_id)
 
 
 def _compaction(line: Line, item: dict[str, Any]) -> Event:
-    return line.event("compacted_raw", name_of(item.get("type")), "system", "", _readable(item))
+    return line.event("compacted_raw", name_of(item.get("type")), "system", "")
 
 
 def _snapshot(line: Line, item: dict[str, Any]) -> Event:
-    return line.event("file_history_snapshot", name_of(item.get("type")), "system", "", item)
+    return line.event("file_history_snapshot", name_of(item.get("type")), "system", "")
 
 
 def _unknown(line: Line, item: dict[str, Any]) -> Event:
     text = content_text(item.get("content")) or name_of(item.get("text"))
     payload_type = name_of(item.get("type")) or "unknown"
-    return line.event("unknown", payload_type, "system", text, item)
+    return line.event("unknown", payload_type, "system", text)
 
 
 def _call(field: str, tool: str = "") -> Callable[[Line, dict[str, Any]], Event]:
@@ -161,7 +157,6 @@ def _call(field: str, tool: str = "") -> Callable[[Line, dict[str, Any]], Event]
             name_of(item.get("type")),
             "assistant",
             _input_text(item.get(field)),
-            item,
             item_id=name_of(item.get("id")),
             tool_name=name,
             tool_call_id=call_id,
@@ -192,7 +187,6 @@ def _output(line: Line, item: dict[str, Any]) -> Event:
         name_of(item.get("type")),
         "tool",
         text,
-        item,
         item_id=name_of(item.get("id")),
         tool_name=line.carry.tools.get(call_id, "") or _tool_name(item),
         tool_call_id=call_id,
@@ -308,8 +302,3 @@ def _stated_cwd(context: str) -> str:
         if found:
             return rest.partition(end)[0].strip()
     return ""
-
-
-def _readable(item: dict[str, Any]) -> dict[str, Any]:
-    # A cipher that only the provider reads, often longer than the summary.
-    return {name: value for name, value in item.items() if name != "encrypted_content"}

@@ -16,7 +16,7 @@ from cortex.toolsets.conversations.sources.reader import (
     remember_tool,
     text_of,
 )
-from cortex.toolsets.conversations.sources.sqlite_file import json_text, word_of
+from cortex.toolsets.conversations.sources.sqlite_file import word_of
 
 _QUERY = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 _IDS = ("uuid", "id", "messageId", "bubbleId")
@@ -34,7 +34,7 @@ class _Line:
     is_substream: bool
     carry: Carry
 
-    def event(self, slot: str, payload: object, **said: Any) -> Event:
+    def event(self, slot: str, **said: Any) -> Event:
         common: dict[str, Any] = {
             "session_id": self.session_id,
             "slot": slot,
@@ -43,7 +43,6 @@ class _Line:
             "model": self.model,
             "is_substream": self.is_substream,
             "agent_label": "subagent" if self.is_substream else "",
-            "payload_json": json_text(payload),
         }
         return Event(**(common | said))
 
@@ -114,7 +113,6 @@ def _events(line: _Line, record: Mapping[str, Any], message: dict[str, Any]) -> 
         rest = {name: value for name, value in record.items() if name not in {"type", "status"}}
         yield line.event(
             "record",
-            dict(record),
             kind="unknown",
             payload_type=kind,
             actor="system",
@@ -131,31 +129,26 @@ def _block(line: _Line, slot: str, block: object) -> Iterator[Event]:
     data = {"type": "text", "text": block} if isinstance(block, str) else as_object(block)
     kind = word_of(data.get("type"))
     if kind == "text" and line.role == "user":
-        yield from _prompt(line, slot, text_of(data.get("text")), data)
+        yield from _prompt(line, slot, text_of(data.get("text")))
     elif kind == "text" and line.role == "assistant":
         text = text_of(data.get("text"))
         yield line.event(
-            slot, data, kind="message", payload_type="agent_message", actor="assistant", text=text
+            slot, kind="message", payload_type="agent_message", actor="assistant", text=text
         )
     elif kind in {"reasoning", "thinking"}:
         text = text_of(data.get("text") or data.get("thinking"))
-        yield line.event(
-            slot, data, kind="reasoning", payload_type=kind, actor="assistant", text=text
-        )
+        yield line.event(slot, kind="reasoning", payload_type=kind, actor="assistant", text=text)
     elif kind == "tool_use":
         yield _call(line, slot, data)
     elif kind == "tool_result":
         yield _result(line, slot, data)
     elif kind == "text":
         text = text_of(data.get("text"))
-        yield line.event(
-            slot, data, kind="system", payload_type=line.role, actor="system", text=text
-        )
+        yield line.event(slot, kind="system", payload_type=line.role, actor="system", text=text)
     else:
         rest = {name: value for name, value in data.items() if name != "type"}
         yield line.event(
             slot,
-            block,
             kind="unknown",
             payload_type=kind or "unknown",
             actor="system",
@@ -163,7 +156,7 @@ def _block(line: _Line, slot: str, block: object) -> Iterator[Event]:
         )
 
 
-def _prompt(line: _Line, slot: str, text: str, data: dict[str, Any]) -> Iterator[Event]:
+def _prompt(line: _Line, slot: str, text: str) -> Iterator[Event]:
     """Take a person's words out of what Cursor wraps around them: files, rules, reminders."""
     asked = _QUERY.search(text)
     if asked is None:
@@ -173,7 +166,6 @@ def _prompt(line: _Line, slot: str, text: str, data: dict[str, Any]) -> Iterator
     if context:
         yield line.event(
             f"{slot}:context",
-            {},
             kind="turn_context",
             payload_type="injected_context",
             actor="system",
@@ -181,7 +173,6 @@ def _prompt(line: _Line, slot: str, text: str, data: dict[str, Any]) -> Iterator
         )
     yield line.event(
         slot,
-        data,
         kind="message",
         payload_type="user_message",
         actor="user",
@@ -196,7 +187,6 @@ def _call(line: _Line, slot: str, data: dict[str, Any]) -> Event:
     remember_tool(line.carry, call_id or "last", name)
     return line.event(
         slot,
-        data,
         kind="tool_call",
         payload_type="tool_use",
         actor="assistant",
@@ -212,7 +202,6 @@ def _result(line: _Line, slot: str, data: dict[str, Any]) -> Event:
     is_error = data.get("is_error") is True
     return line.event(
         slot,
-        data,
         kind="tool_result",
         payload_type="tool_result",
         actor="tool",

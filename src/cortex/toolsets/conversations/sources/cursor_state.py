@@ -8,6 +8,7 @@ from cortex.toolsets.conversations.models import Event, Link, Reading, TokenUsag
 from cortex.toolsets.conversations.sources.reader import (
     SourceFile,
     as_count,
+    as_json,
     as_list,
     as_object,
     parse_moment,
@@ -17,7 +18,6 @@ from cortex.toolsets.conversations.sources.sqlite_file import (
     ForeignDatabase,
     Look,
     json_of,
-    json_text,
     word_of,
 )
 
@@ -64,7 +64,7 @@ class _Composer:
             "model": self.model,
             "is_substream": bool(self.parent),
             "agent_label": "subagent" if self.parent else "",
-            "payload_json": payload if isinstance(payload, str) else json_text(payload),
+            "payload_json": payload if isinstance(payload, str) else as_json(payload),
         }
         return Event(**(common | said))
 
@@ -173,7 +173,7 @@ def _read_composer(
     data = composer.data
     for bubble in map(as_object, as_list(data.get("conversation"))):  # before bubbles had rows
         if bubble.get("bubbleId"):
-            bubbles.setdefault(word_of(bubble["bubbleId"]), (bubble, json_text(bubble)))
+            bubbles.setdefault(word_of(bubble["bubbleId"]), (bubble, as_json(bubble)))
     if bubbles or data.get("name") or data.get("subtitle"):
         yield _read_about(composer)
     headers = [as_object(entry) for entry in as_list(data.get("fullConversationHeadersOnly"))]

@@ -4,7 +4,7 @@ Subagents write a wire of their own, in a folder of their parent's session.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,54 +13,34 @@ import orjson
 from cortex.toolsets.conversations.models import (
     Actor,
     Carry,
-    Event,
     EventKind,
     Link,
     Reading,
     TokenUsage,
 )
 from cortex.toolsets.conversations.sources.reader import (
-    MAX_TEXT_CHARS,
     SourceFile,
     as_count,
     as_json,
     as_object,
+    name_of,
     parse_moment,
     record_key,
     remember_tool,
     text_of,
 )
+from cortex.toolsets.conversations.sources.telling import Telling
+
+_SLOT = "block:0"  # a message of the wire is one event
 
 
-@dataclass(slots=True)
-class _Line:
-    """One message of the wire on its way to events, with what stands on each of them."""
+@dataclass(slots=True, kw_only=True)
+class _Line(Telling):
+    """One message of the wire on its way to its event."""
 
     payload: dict[str, Any]
     carry: Carry
     kind: str
-    agent_label: str
-    is_substream: bool
-    is_mirror: bool = False
-    events: list[Event] = field(default_factory=list[Event])
-
-    def add(self, kind: EventKind, payload_type: str, actor: Actor, text: str, **more: Any) -> None:
-        self.events.append(
-            Event(
-                session_id=self.carry.session_id,
-                slot=f"block:{len(self.events)}",
-                block=len(self.events),
-                kind=kind,
-                payload_type=payload_type,
-                actor=actor,
-                text=text[:MAX_TEXT_CHARS],
-                is_substream=self.is_substream,
-                is_mirror=more.pop("is_mirror", False) or self.is_mirror,
-                agent_label=self.agent_label,
-                payload_json=as_json(self.payload),
-                **more,
-            )
-        )
 
 
 class KimiCliReader:
@@ -72,11 +52,18 @@ class KimiCliReader:
     ) -> Reading:
         carry.session_id, agent = _place_of(file.path)
         message = as_object(record.get("message"))
-        kind = _string(message.get("type")) or _string(record.get("type")) or "unknown"
+        kind = name_of(message.get("type")) or name_of(record.get("type")) or "unknown"
         timestamp_ms, bad_timestamp = parse_moment(record.get("timestamp"))
         payload = as_object(message.get("payload")) or dict(record)
-        line = _Line(payload, carry, kind, agent, bool(agent))
-        links = (Link("block:0", "subagent_parent", carry.session_id),) if agent else ()
+        line = _Line(
+            session_id=carry.session_id,
+            agent_label=agent,
+            is_substream=bool(agent),
+            payload=payload,
+            carry=carry,
+            kind=kind,
+        )
+        links = (Link(_SLOT, "subagent_parent", carry.session_id),) if agent else ()
         if kind == "SubagentEvent":
             line, links = _inner(line)
         _MESSAGES.get(line.kind, _unknown)(line)
@@ -105,55 +92,59 @@ class KimiStateReader:
             state = as_object(orjson.loads(Path(file.path).read_bytes()))
         except orjson.JSONDecodeError:
             return
-        if title := _string(state.get("custom_title")):
-            line = _Line(state, Carry(session_id=session_id), "state", "", is_substream=False)
-            line.add("session_meta", "state", "system", title, title=title)
+        if title := name_of(state.get("custom_title")):
+            told = Telling(session_id=session_id)
+            payload = as_json(state)
+            told.add(
+                _SLOT, "session_meta", "state", "system", title, title=title, payload_json=payload
+            )
             yield Reading(
                 session_id=session_id,
                 key="state",
                 timestamp_ms=parse_moment(state.get("wire_mtime"))[0],
                 record_type="state",
-                events=tuple(line.events),
+                events=tuple(told.events),
             )
 
 
 def _inner(line: _Line) -> tuple[_Line, tuple[Link, ...]]:
     """Return what a subagent said, out of its envelope; one with an id has it on its own wire."""
     outer, event = line.payload, as_object(line.payload.get("event"))
-    agent_id = _string(outer.get("agent_id"))
-    call_id = _string(outer.get("parent_tool_call_id")) or _string(outer.get("task_tool_call_id"))
+    agent_id = name_of(outer.get("agent_id"))
+    call_id = name_of(outer.get("parent_tool_call_id")) or name_of(outer.get("task_tool_call_id"))
     inner = replace(
         line,
         payload=as_object(event.get("payload")) or event,
-        kind=_string(event.get("type")) or "SubagentEvent",
-        agent_label=agent_id or _string(outer.get("subagent_type")),
+        kind=name_of(event.get("type")) or "SubagentEvent",
+        agent_label=agent_id or name_of(outer.get("subagent_type")),
         is_substream=True,
         is_mirror=bool(agent_id),
         events=[],
     )
-    return inner, (Link("block:0", "subagent_parent", call_id),) if call_id else ()
+    return inner, (Link(_SLOT, "subagent_parent", call_id),) if call_id else ()
 
 
 def _prompt(line: _Line) -> None:
     text = _content_text(line.payload.get("user_input", line.payload.get("question")))
-    line.add("message", line.kind, "user", text, is_turn=not line.is_substream)
+    line.add(_SLOT, "message", line.kind, "user", text, is_turn=not line.is_substream)
 
 
 def _content(line: _Line) -> None:
     if line.payload.get("type") == "think":
-        line.add("reasoning", "think", "assistant", text_of(line.payload.get("think")))
+        line.add(_SLOT, "reasoning", "think", "assistant", text_of(line.payload.get("think")))
     else:
-        payload_type = _string(line.payload.get("type")) or "content"
-        line.add("message", payload_type, "assistant", _content_text([line.payload]))
+        payload_type = name_of(line.payload.get("type")) or "content"
+        line.add(_SLOT, "message", payload_type, "assistant", _content_text([line.payload]))
 
 
 def _tool_call(line: _Line) -> None:
     function = as_object(line.payload.get("function")) or line.payload
-    name, call_id = _string(function.get("name")), _string(line.payload.get("id"))
+    name, call_id = name_of(function.get("name")), name_of(line.payload.get("id"))
     # A request to run the tool elsewhere says again what the call said.
     is_mirror = line.kind == "ToolCallRequest" and call_id in line.carry.tools
     remember_tool(line.carry, call_id, name)
     line.add(
+        _SLOT,
         "tool_call",
         "tool_use",
         "assistant",
@@ -166,11 +157,12 @@ def _tool_call(line: _Line) -> None:
 
 
 def _tool_result(line: _Line) -> None:
-    call_id = _string(line.payload.get("tool_call_id"))
+    call_id = name_of(line.payload.get("tool_call_id"))
     value = as_object(line.payload.get("return_value"))
     failed = value.get("is_error") is True
     texts = [_content_text(value.get("output")), text_of(value.get("message"))]
     line.add(
+        _SLOT,
         "tool_result",
         "tool_result",
         "tool",
@@ -184,15 +176,14 @@ def _tool_result(line: _Line) -> None:
 
 
 def _status(line: _Line) -> None:
-    message_id = _string(line.payload.get("message_id"))
+    line.item_id = message_id = name_of(line.payload.get("message_id"))
     counts = as_object(line.payload.get("token_usage"))
-    usage = None
     # A status may be told again, and a mirror is counted on the subagent's own wire.
     if counts and not line.is_mirror and not (message_id and message_id == line.carry.usage_key):
         line.carry.usage_key = message_id
         names = ("input_other", "output", "input_cache_read", "input_cache_creation")
-        usage = TokenUsage(*(as_count(counts.get(name)) for name in names))
-    line.add("event_msg", "token_count", "system", "", item_id=message_id, usage=usage)
+        line.usage = TokenUsage(*(as_count(counts.get(name)) for name in names))
+    line.add(_SLOT, "event_msg", "token_count", "system", "")
 
 
 def _noted(
@@ -200,15 +191,15 @@ def _noted(
 ) -> Callable[[_Line], None]:
     def read(line: _Line) -> None:
         text = text_of([line.payload.get(name) for name in fields])
-        op_status = _string(line.payload.get(status))
-        item_id = _string(line.payload.get("id"))
-        line.add(kind, line.kind, actor, text, op_status=op_status, item_id=item_id)
+        op_status = name_of(line.payload.get(status))
+        line.item_id = name_of(line.payload.get("id"))
+        line.add(_SLOT, kind, line.kind, actor, text, op_status=op_status)
 
     return read
 
 
 def _unknown(line: _Line) -> None:
-    line.add("unknown", line.kind, "system", text_of(line.payload))
+    line.add(_SLOT, "unknown", line.kind, "system", text_of(line.payload))
 
 
 _MESSAGES: dict[str, Callable[[_Line], None]] = {
@@ -251,8 +242,8 @@ def _content_text(content: object) -> str:
         if isinstance(part, dict):
             fields = cast("dict[str, Any]", part)
             texts += [fields.get("text"), fields.get("think")]
-            media = as_object(fields.get(_string(fields.get("type"))))
-            address = _string(media.get("url"))
+            media = as_object(fields.get(name_of(fields.get("type"))))
+            address = name_of(media.get("url"))
             texts.append("" if address.startswith("data:") else address)
         else:
             texts.append(part)
@@ -275,7 +266,3 @@ def _place_of(path: str) -> tuple[str, str]:
     if len(folders) > 2 and folders[-2] == "subagents":
         return folders[-3], folders[-1]
     return folders[-1] or "kimi-cli", ""
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -17,13 +17,18 @@ from cortex.toolsets.conversations.sources.opencode_parts import (
     read_messages,
     read_session,
 )
-from cortex.toolsets.conversations.sources.reader import SourceFile, as_count, as_list, as_object
+from cortex.toolsets.conversations.sources.reader import (
+    SourceFile,
+    as_count,
+    as_json,
+    as_list,
+    as_object,
+)
 from cortex.toolsets.conversations.sources.sqlite_file import (
     ForeignDatabase,
     Look,
     SourceUnreadable,
     json_of,
-    json_text,
     word_of,
 )
 
@@ -70,7 +75,7 @@ def _read_export(path: str) -> Iterator[Reading]:
 
 
 def _exported(data: dict[str, Any], place: str) -> Record:
-    return Record(word_of(data.get("id")) or place, data, None, json_text(data))
+    return Record(word_of(data.get("id")) or place, data, None, as_json(data))
 
 
 def _read_database(path: str, after_ms: int) -> Iterator[Reading]:
@@ -171,7 +176,7 @@ def _projected(look: Look, session_id: str) -> list[Message]:
         else:
             blocks = [{**data, "type": kind}]
         parts = [
-            Record(f"{record.id}:{place}", block, None, json_text(block))
+            Record(f"{record.id}:{place}", block, None, as_json(block))
             for place, block in enumerate(blocks)
         ]
         role = "assistant" if kind == "assistant" else "user"

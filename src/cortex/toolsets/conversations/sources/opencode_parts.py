@@ -7,12 +7,13 @@ from typing import Any
 from cortex.toolsets.conversations.models import Event, Link, Reading, TokenUsage
 from cortex.toolsets.conversations.sources.reader import (
     as_count,
+    as_json,
     as_list,
     as_object,
     parse_moment,
     text_of,
 )
-from cortex.toolsets.conversations.sources.sqlite_file import json_text, word_of
+from cortex.toolsets.conversations.sources.sqlite_file import word_of
 
 _MADE_UP_TITLES = ("New session - ", "Child session - ")
 _DONE = ("completed", "error")
@@ -94,7 +95,7 @@ def read_session(info: dict[str, Any]) -> Reading:
         model=word_of(as_object(info.get("model")).get("id")),
         is_substream=bool(parent),
         agent_label=word_of(info.get("agent")) if parent else "",
-        payload_json=json_text(info),
+        payload_json=as_json(info),
     )
     return Reading(
         session_id=session_id,
@@ -273,7 +274,7 @@ def _read_tool(around: _Around, part: Record, at_ms: int) -> Reading:
         **common,
     )
     # The result has the whole part; the call beside it only what was asked.
-    call = replace(call, payload_json=json_text({"input": asked}))
+    call = replace(call, payload_json=as_json({"input": asked}))
     return around.reading(part, at_ms, call, result, call_id=call_id)
 
 

@@ -4,19 +4,11 @@ Messages have the parts of Gemini's protocol; what surrounds them is Qwen's own.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from cortex.toolsets.conversations.models import (
-    Actor,
-    Carry,
-    Event,
-    EventKind,
-    Link,
-    Reading,
-    TokenUsage,
-)
-from cortex.toolsets.conversations.sources.gemini_cli import (
+from cortex.toolsets.conversations.models import Carry, EventKind, Link, Reading, TokenUsage
+from cortex.toolsets.conversations.sources.gemini_parts import (
     display_texts,
     is_failure,
     joined,
@@ -25,10 +17,8 @@ from cortex.toolsets.conversations.sources.gemini_cli import (
     split_prompt,
 )
 from cortex.toolsets.conversations.sources.reader import (
-    MAX_TEXT_CHARS,
     SourceFile,
     as_count,
-    as_json,
     as_list,
     as_object,
     name_of,
@@ -37,47 +27,19 @@ from cortex.toolsets.conversations.sources.reader import (
     remember_tool,
     text_of,
 )
+from cortex.toolsets.conversations.sources.telling import Telling
 
 # The only user records that a person wrote; every other subtype was put in for them.
 _OWN = frozenset({"", "mid_turn_user_message", "realtime_message"})
 _FAILED = frozenset({"error", "failed", "cancelled"})
 
 
-@dataclass(slots=True)
-class _Line:
-    """One record on its way to events, with what stands on each of them."""
+@dataclass(slots=True, kw_only=True)
+class _Line(Telling):
+    """One record on its way to events."""
 
     record: Mapping[str, Any]
     carry: Carry
-    item_id: str
-    is_substream: bool
-    agent_label: str
-    model: str
-    usage: TokenUsage | None
-    events: list[Event] = field(default_factory=list[Event])
-
-    def add(
-        self, slot: str, kind: EventKind, payload_type: str, actor: Actor, text: str, **fields: Any
-    ) -> None:
-        """Append an event; the first of a record takes its tokens."""
-        self.events.append(
-            Event(
-                session_id=self.carry.session_id,
-                slot=slot,
-                block=len(self.events),
-                kind=kind,
-                payload_type=payload_type,
-                actor=actor,
-                text=text[:MAX_TEXT_CHARS],
-                item_id=self.item_id,
-                model=self.model,
-                is_substream=self.is_substream,
-                agent_label=self.agent_label,
-                usage=None if self.events else self.usage,
-                payload_json=as_json(fields.pop("payload", self.record)),
-                **fields,
-            )
-        )
 
 
 class QwenCodeReader:
@@ -93,6 +55,7 @@ class QwenCodeReader:
         carry.cwd = name_of(record.get("cwd")) or carry.cwd
         timestamp_ms, bad_timestamp = parse_moment(record.get("timestamp"))
         line = _Line(
+            session_id=session_id,
             record=record,
             carry=carry,
             item_id=name_of(record.get("uuid")),
@@ -127,7 +90,7 @@ def _user(line: _Line) -> None:
     else:
         line.add("text", "message", "user_message", "user", text, is_turn=not line.is_substream)
     if context:
-        line.add("context", "turn_context", "injected_context", "system", context, payload=added)
+        line.add("context", "turn_context", "injected_context", "system", context)
 
 
 def _assistant(line: _Line) -> None:
@@ -138,11 +101,11 @@ def _assistant(line: _Line) -> None:
         if isinstance(call, dict):
             _call(line, as_object(call), slot)
         elif part.get("thought"):
-            line.add(slot, "reasoning", "thinking", "assistant", text, payload=part)
+            line.add(slot, "reasoning", "thinking", "assistant", text)
         elif "text" in part:
-            line.add(slot, "message", "agent_message", "assistant", text, payload=part)
+            line.add(slot, "message", "agent_message", "assistant", text)
         else:
-            line.add(slot, "unknown", next(iter(part)), "assistant", "", payload=part)
+            line.add(slot, "unknown", next(iter(part)), "assistant", "")
     if not parts:
         line.add("record", "message", "agent_message", "assistant", "")
 
@@ -156,7 +119,6 @@ def _call(line: _Line, call: dict[str, Any], slot: str) -> None:
         "tool_use",
         "assistant",
         text_of(call.get("args")),
-        payload=call,
         tool_name=name,
         tool_call_id=call_id,
         tool_phase="request",

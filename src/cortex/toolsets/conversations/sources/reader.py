@@ -11,7 +11,7 @@ import orjson
 
 from cortex.toolsets.conversations.models import Carry, Reading
 
-Format = Literal["jsonl", "json", "sqlite"]
+Format = Literal["jsonl", "json", "sqlite", "yaml"]
 # Longer values are cut: what a person looks for stands before this.
 MAX_TEXT_CHARS = 200_000
 _MAX_CALLS_KEPT = 512
@@ -151,13 +151,13 @@ def name_of(value: object) -> str:
 
 
 def as_json(value: object) -> str:
-    """Return compact JSON, cut where a text is cut."""
+    """Return compact JSON; nothing where it is nested deeper than anybody reads."""
     try:
-        return orjson.dumps(value).decode()[:MAX_TEXT_CHARS]
+        return orjson.dumps(value).decode()
     except TypeError:
         # orjson reads deeper nesting than it writes (1024 against 254), and no lone surrogates.
         try:
-            return json.dumps(value, separators=(",", ":"), default=str)[:MAX_TEXT_CHARS]
+            return json.dumps(value, separators=(",", ":"), default=str)
         except RecursionError:
             return ""
 

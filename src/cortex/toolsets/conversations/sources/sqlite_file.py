@@ -206,14 +206,6 @@ def json_of(value: object) -> object:
         return None
 
 
-def json_text(value: object) -> str:
-    """Return a value as JSON; nothing where it is nested deeper than anybody reads."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return ""
-
-
 def word_of(value: object) -> str:
     """Return what a column says as text, whatever type another version gave it."""
     if isinstance(value, bytes):

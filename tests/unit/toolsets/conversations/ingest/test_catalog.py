@@ -84,3 +84,15 @@ def test_what_cannot_be_read_is_told(
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(InvalidParams, match=reason):
         requested([str(tmp_path / name)], harness, catalog.sources(None))
+
+
+def test_the_format_of_a_source_chooses_its_reader() -> None:
+    def reader_of(told: str) -> str:
+        item = IngestSource(name="copies", harness="cursor", glob="/backup/*", format=told)
+        (made,) = catalog.sources([item])
+        return type(made.reader("/backup/state")).__name__
+
+    assert reader_of("jsonl") == "CursorReader"
+    assert reader_of("cursor_sqlite") == reader_of("sqlite") == "CursorStateReader"
+    with pytest.raises(SettingsError, match="cursor writes no files of format 'yaml'"):
+        reader_of("yaml")

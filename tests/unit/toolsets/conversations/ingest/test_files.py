@@ -11,7 +11,7 @@ from cortex.toolsets.conversations.ingest.files import (
     resume,
 )
 from cortex.toolsets.conversations.ingest.globs import files_of, matches, root_of
-from cortex.toolsets.conversations.ingest.lines import read_lines
+from cortex.toolsets.conversations.ingest.lines import next_line, read_lines
 from cortex.toolsets.conversations.ingest.values import Checkpoint
 from cortex.toolsets.conversations.sources.catalog import source
 
@@ -70,6 +70,18 @@ def test_only_complete_lines_are_read_and_too_long_ones_are_told() -> None:
         for line in read_lines(file, offset=0, line_no=0, max_line_bytes=10)
     ]
     assert found == [(1, 0, b"one"), (2, 4, None), (3, 55, b"two")]
+
+
+def test_the_rest_of_a_file_is_a_line_on_request_if_it_is_json() -> None:
+    whole, half = io.BytesIO(b'{"a": 1}\n{"b": 2}'), io.BytesIO(b'{"a": 1}\n{"b":')
+    (_, last) = read_lines(whole, offset=0, line_no=0, takes_rest=True)
+    assert (last.number, last.offset, last.end, last.raw) == (2, 9, 17, b'{"b": 2}')
+    assert len(list(read_lines(half, offset=0, line_no=0, takes_rest=True))) == 1
+
+
+def test_the_newline_of_a_line_that_was_read_without_it_begins_no_other() -> None:
+    file = io.BytesIO(b"one\ntwo\nthree")
+    assert [next_line(file, offset) for offset in (0, 4, 7, 13)] == [0, 4, 8, 13]
 
 
 @pytest.mark.parametrize(

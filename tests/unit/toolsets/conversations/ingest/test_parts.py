@@ -110,9 +110,9 @@ def test_another_process_reads_the_same(tmp_path: Path, cleaner: Cleaner) -> Non
     reader = CLAUDE.reader(str(path))
     filler.fill(wanted, CLAUDE, reader, start)  # pyright: ignore[reportArgumentType]
     worker = Worker(filler)
-    assert worker.fill(CLAUDE, start) == (wanted, None)
+    assert worker.fill(CLAUDE, start, takes_rest=False) == (wanted, None)
     with pytest.raises(FileNotFoundError):
-        worker.fill(CLAUDE, Checkpoint("claude", "/none", "/none"))
+        worker.fill(CLAUDE, Checkpoint("claude", "/none", "/none"), takes_rest=False)
     worker.close()
     assert wanted.events == 1
 
@@ -120,7 +120,7 @@ def test_another_process_reads_the_same(tmp_path: Path, cleaner: Cleaner) -> Non
 def test_a_worker_ends_with_whoever_asks_it(cleaner: Cleaner) -> None:
     asked, answers = io.BytesIO(), io.BytesIO()
     _send(asked, LineFiller(cleaner, (), (10, 10)))
-    _send(asked, (CLAUDE, Checkpoint("claude", "/none", "/none")))
+    _send(asked, (CLAUDE, Checkpoint("claude", "/none", "/none"), False))
     asked.seek(0)
     serve(asked, answers)
     answers.seek(0)
