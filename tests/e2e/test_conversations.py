@@ -30,7 +30,7 @@ class Agent:
             "type": role,
             "uuid": f"{self._session_id}-{self._lines}",
             "sessionId": self._session_id,
-            "cwd": "/work/demo",
+            "cwd": "/home/ada/demo",
             "timestamp": f"2026-02-01T10:{self._lines // 60:02d}:{self._lines % 60:02d}.000Z",
             "message": {"role": role, "content": content},
         }

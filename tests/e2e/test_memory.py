@@ -207,7 +207,7 @@ def test_reflection_reads_a_session_that_an_agent_wrote(box: Sandbox) -> None:
         "type": "user",
         "uuid": "said-1",
         "sessionId": "one",
-        "cwd": "/work/demo",
+        "cwd": "/home/ada/demo",
         "timestamp": "2026-02-01T10:00:00.000Z",
         "message": {"role": "user", "content": "From now on use tabs in Makefiles."},
     }

@@ -65,8 +65,8 @@ class Bench:
         self.engine = engine
 
     async def fill(self, folder: Path) -> None:
-        (folder / "a.jsonl").write_text(claude_session("alpha", ALPHA, 1, "/work/alpha"))
-        (folder / "b.jsonl").write_text(claude_session("beta", BETA, 2, "/work/beta"))
+        (folder / "a.jsonl").write_text(claude_session("alpha", ALPHA, 1, "/srv/alpha"))
+        (folder / "b.jsonl").write_text(claude_session("beta", BETA, 2, "/srv/beta"))
         await self.read(folder)
 
     async def read(self, folder: Path) -> None:
@@ -149,7 +149,7 @@ async def test_two_equal_prompts_are_two_events_and_one_hit(bench: Bench) -> Non
     ("narrowed", "sessions"),
     [
         ({"session_id": "beta"}, {"beta"}),
-        ({"project": "/work/alpha"}, {"alpha"}),
+        ({"project": "/srv/alpha"}, {"alpha"}),
         ({"since": datetime(2026, 1, 2, tzinfo=UTC)}, {"beta"}),
         ({"until": datetime(2026, 1, 2, tzinfo=UTC)}, {"alpha"}),
         ({"harness": "claude-code"}, {"alpha", "beta"}),
@@ -270,7 +270,7 @@ async def test_documents_that_came_are_added(bench: Bench, tmp_path: Path) -> No
     before = await library.documents()
     folder = tmp_path / "more"
     folder.mkdir()
-    (folder / "c.jsonl").write_text(claude_session("gamma", BETA, 3, "/work/gamma"))
+    (folder / "c.jsonl").write_text(claude_session("gamma", BETA, 3, "/srv/gamma"))
     await bench.read(folder)
     library.mark_stale()
     after = await library.documents()
