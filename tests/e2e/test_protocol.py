@@ -193,7 +193,7 @@ async def test_span_joins_the_trace_of_the_client(box: Sandbox) -> None:
         assert box.run("down").returncode == 0  # a daemon that stops sends what it has
         spans = [span for body in received for span in spans_of(body)]
     ours = [span for span in spans if span.name == "cortex.call"]
-    assert [span.trace_id.hex() for span in ours] == [trace_id]
+    assert [span.trace_id.hex() for span in ours] == [trace_id], box.log()
     attributes = {a.key: a.value.string_value for a in ours[0].attributes}
     assert attributes["cortex.tool"] == "probe.echo"
     assert attributes["cortex.code"] == "success"

@@ -52,10 +52,10 @@ TRAPS: dict[str, list[str]] = {
         "store/test_sessions.py::test_sessions_come_newest_first_with_title_turns_and_tokens",
     ],
     "7 words of other scripts, parts of names, snippets": [
-        f"{_UNIT}/test_terms.py::test_chinese_japanese_and_korean_are_pairs_of_characters",
-        f"{_UNIT}/test_terms.py::test_accents_are_folded_however_they_are_written",
-        f"{_UNIT}/test_terms.py::test_parts_of_identifiers_and_paths_are_found",
-        f"{_UNIT}/test_terms.py::test_snippet_is_cut_around_the_match",
+        "unit/text/test_terms.py::test_chinese_japanese_and_korean_are_pairs_of_characters",
+        "unit/text/test_terms.py::test_accents_are_folded_however_they_are_written",
+        "unit/text/test_terms.py::test_parts_of_identifiers_and_paths_are_found",
+        "unit/text/test_terms.py::test_snippet_is_cut_around_the_match",
         "store/test_traps.py::test_what_stands_in_inputs_titles_and_other_scripts_is_found",
     ],
     "8 open scans whole sessions": [
