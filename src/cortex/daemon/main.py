@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,10 @@ async def _serve(
     jobs: list[Job] = []
     app = await build(settings, home, services=lambda: _services(jobs), extensions=extensions)
     async with contextlib.AsyncExitStack() as stack:
+        # Open to the very end: a signal that came while we close would else kill us half-way.
+        signals = stack.enter_context(
+            anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        )
         stack.push_async_callback(_close, app)
         # Before the store is closed, which may end the process when it takes too long.
         stack.push_async_callback(anyio.to_thread.run_sync, flush_traces)
@@ -186,7 +190,7 @@ async def _serve(
         async with anyio.create_task_group() as group:
             group.start_soon(supervisor.run)
             group.start_soon(sockets.run)
-            group.start_soon(_obey_signals, stop)
+            group.start_soon(_obey_signals, signals, stop)
             log.info("ready: %s, store %s %s", home, app.engine.kind, app.engine.version)
             Path(home.start_error).unlink(missing_ok=True)
             status.say("ready")
@@ -253,13 +257,12 @@ async def _open_sockets(
     return SocketServer(await listen(home), server, control, welcome, clock=app.clock, ids=app.ids)
 
 
-async def _obey_signals(stop: anyio.Event) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        # Counted apart from `cortex down`: one signal after it is not yet impatience.
-        await anext(signals)
-        stop.set()
-        await anext(signals)
-        os._exit(1)
+async def _obey_signals(signals: AsyncIterator[signal.Signals], stop: anyio.Event) -> None:
+    # Counted apart from `cortex down`: one signal after it is not yet impatience.
+    await anext(signals)
+    stop.set()
+    await anext(signals)
+    os._exit(1)
 
 
 def _services(jobs: Sequence[Job]) -> list[ServiceStatus]:
